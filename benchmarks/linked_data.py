@@ -16,6 +16,7 @@ from skdpsynth.domain import Continuous, Nominal, Ordinal
 
 YEARS = [5, 12, 18, 25, 35, 45, 55, 65, 75]
 HOURS = [1, 20, 35, 40, 41, 50]
+NTH = "nth"  # of a row in its history
 # The 18 codes of SEMCOG in 8: householder, spouse, children, siblings, parents, in-laws and others, further kin, no kin
 RELATIONS = np.repeat(np.arange(8), [1, 1, 3, 1, 1, 2, 3, 6])
 
@@ -90,8 +91,17 @@ def linked(tables, links, **facts):
     for link in links:
         child = frames[link.child]
         child = child[child[link.key].isin(frames[link.parent][link.key])]
-        frames[link.child] = child[child.groupby(link.key).cumcount() < link.most].reset_index(drop=True)
+        child = child[child.groupby(link.key).cumcount() < link.most].reset_index(drop=True)
+        if link.order == NTH:
+            child[NTH] = child.groupby(link.key).cumcount()
+            tables[link.child][1][NTH] = Ordinal(list(range(link.most)))
+        frames[link.child] = child
     return LinkedSet(frames, {name: schema for name, (_, schema) in tables.items()}, tuple(links), **facts)
+
+
+def in_order(child, parent, key, most):
+    """Return the link of a history whose rows are in order: `linked` numbers them, as codes of times have many ties."""
+    return Link(child, parent, key, most=most, order=NTH, grid=range(most))
 
 
 def read(name):
@@ -159,7 +169,7 @@ def nafld():
         "day": cut(e.day, [-5000, -2500, -1000, -365, 0, 365, 1095, 2500]),
     }
     tables = {"patient": coded(patient, patient_id=p.patient_id), "event": coded(event, patient_id=e.patient_id)}
-    return linked(tables, [Link("event", "patient", "patient_id", most=8, order="day")])
+    return linked(tables, [in_order("event", "patient", "patient_id", most=8)], aside=frozenset({NTH}))
 
 
 def wages():
@@ -195,9 +205,9 @@ def trips():
     }
     links = [
         Link("person", "household", "household_id", most=6, least=1),
-        Link("trip", "person", "person_id", most=8, order="depart"),
+        in_order("trip", "person", "person_id", most=8),
     ]
-    return linked(tables, links)
+    return linked(tables, links, aside=frozenset({NTH}))
 
 
 def made_up(n_roots=20_000, seed=0):

@@ -11,7 +11,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # each has a core: threads of several w
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
-from internals import _forest, _latent_factors, _link_factors, _training, _wide_factors, watch_releases
+from internals import _forest, _histories, _latent_factors, _link_factors, _training, _wide_factors, watch_releases
 
 from skdpsynth.privacy import SecureBits
 
@@ -72,6 +72,7 @@ def pytest_terminal_summary(terminalreporter):
 QUICK = {
     (_latent_factors, "_FITS"): 2,
     (_latent_factors, "_STEPS"): 150,
+    (_histories, "_STEPS"): 30,
     (_link_factors, "_FITS"): 2,
     (_link_factors, "_STEPS"): 150,
     (_training, "_SPLITS"): 0,

@@ -12,6 +12,7 @@ OTHERS = {  # what several modules define, and what has another name here: its m
     "_search": "model_selection._search:",
     "_marginals": "metrics._marginals:",
     "_linked": "statistics._linked:",
+    "_histories": "models._histories:",
     "_Descent": "models._wide_factors:_Descent",
     "_NEAR": "continual._square_root:_NEAR",
     "_uniform_below": "privacy._selection:_uniform_below",

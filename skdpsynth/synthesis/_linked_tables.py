@@ -16,7 +16,7 @@ from skdpsynth.domain import Children, LinkedRule, LinkedSchema, LinkedSchemaLik
 from skdpsynth.fitting import Budget, Facts, PrivateEstimator, check_unit
 from skdpsynth.frames import InMemory, Rows
 from skdpsynth.metrics import LinkedReport, Table, linked_report
-from skdpsynth.models import HistoryFactors, LatentFactors, LinkFactors, draw_values, fit_link_factors, link_column
+from skdpsynth.models import HistoryFactors, LinkFactors, draw_values, fit_link_factors, link_column
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import AccountantLike, PrivacyAccountant, Seed, Unit, make_stream
 from skdpsynth.statistics import CellsOf, Coding
@@ -317,9 +317,9 @@ class LinkedTablesSynthesizer(PrivateEstimator):
 def _fit_link(link: Children, counted: LinkedCounts) -> LinkFactors | HistoryFactors:
     if link.order is None:
         return fit_link_factors(counted.of_link(link))
-    columns = list(counted.plan.tables[link.table])
-    factors = LatentFactors.of(counted.of_history(link), _N_FACTORS)
-    return HistoryFactors(factors, len(counted.sizes[link.of]), columns.index(f"{link.table}.nth"), NTH_CODES)
+    nth, least = list(counted.plan.tables[link.table]).index(f"{link.table}.nth"), counted.plan.least_of(link)
+    p, count = len(counted.sizes[link.of]), counted.plan.count_place(link)
+    return HistoryFactors.of(counted.of_history(link), _N_FACTORS, p, nth, NTH_CODES, count, least)
 
 
 def _groups(table: str, columns: Sequence[Any], links: Sequence[Children]) -> dict[str, tuple[int, ...]]:
