@@ -72,7 +72,7 @@ def pytest_terminal_summary(terminalreporter):
 QUICK = {
     (_latent_factors, "_FITS"): 2,
     (_latent_factors, "_STEPS"): 150,
-    (_histories, "_STEPS"): 30,
+    (_histories, "_STEPS"): 100,
     (_link_factors, "_FITS"): 2,
     (_link_factors, "_STEPS"): 150,
     (_training, "_SPLITS"): 0,
