@@ -286,6 +286,7 @@ GOOD = {  # of an argument wherever it is, of a class, and of a callable
     "Findings": {"n_samples": 3, "findings": ()},
     "Schema": {"columns": dict(SCHEMA), "rules": [domain.Unique(["age", "job"])], "name": "age", "names": ["job", "age", "income"]},
     "LinkedSchema": TABLES,
+    "LinkedSchema.check": {"tables": ROWS_OF_TABLES},
     "LinkedSchema.of": {"schemas": domain.LinkedSchema(**TABLES), "links": None},
     "LinkedSchema.from_json": {"source": domain.LinkedSchema(**TABLES).to_json()},
     "LinkedSchema.from_yaml": {"source": domain.LinkedSchema(**TABLES).to_yaml()},

@@ -65,7 +65,7 @@ GROUND = (
     *("_serialization", "_atomic_write", "persistence", "_sensitivity"),
 )
 # Public names of `domain` whose code stands above it, imported when they are asked for.
-PUBLIC_FROM_ABOVE = {"domain/__init__.py": {"tables"}, "domain/_schema.py": {"tables"}}
+PUBLIC_FROM_ABOVE = {f"domain/{name}.py": {"tables"} for name in ("__init__", "_schema", "_linked_schema")}
 # A file that is read may name a class of any room: all are imported then.
 PUBLIC_FROM_ABOVE |= {"_serialization.py": {"decomposition", "federated", "model_selection", "synthesis"}}
 # Where nothing can be released.

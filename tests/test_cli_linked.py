@@ -249,8 +249,27 @@ def test_each_table_is_checked_against_its_schema(folder):
     found = run("schema", "check", *FILES, "--schema", "tables.yaml", "--json")
     told = json.loads(found.stdout)
     assert (found.exit_code, told["private"]) == (1, False)
-    assert {name: len(each["findings"]) for name, each in told["tables"].items()} == {"household": 0, "person": 2, "trip": 0}
+    assert {name: len(each["findings"]) for name, each in told["tables"].items()} == {"household": 1, "person": 2, "trip": 1}
+    assert [told["tables"][name]["findings"][0]["problem"] for name in ("household", "trip")] == ["less than least", "no parent"]
+    assert not any(python_in(each["told"]) for name in ("household", "trip") for each in told["tables"][name]["findings"])
     assert "person: Reads the rows unprotected" in run("schema", "check", *FILES, "--schema", "tables.yaml").stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("most: 2", "most: 2\n  head: {mode: tram}", "head must have levels of column 'mode', got 'tram'"),
+        ("most: 2", "most: 2\n  order: mood", "order must be a column of 'trip'"),
+        ("key: household_id", "key: home", "table 'person' of INPUT must have the column 'home'"),
+        ("levels: [car, bus]", "levels: private", "schema of column 'mode' has private levels, which is not supported here"),
+    ],
+)
+def test_a_check_of_tables_refuses_what_a_fit_would(folder, old, new, words):
+    Path("tables.yaml").write_text(TABLES.replace(old, new), encoding="utf-8")
+    line = refused("schema", "check", *FILES, "--schema", "tables.yaml")
+    assert words in line
+    assert python_in(line) is None
+    assert words in refused(*SYNTHESIZE, "-o", "out", "-q")
 
 
 def test_an_interrupt_while_tables_are_written_leaves_no_folder(folder, monkeypatch):

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # these take a while to import, and help must not wait
     from skdpsynth.domain import LinkedSchema, Schema
     from skdpsynth.frames import Table
     from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.tables import Findings
 
 _MAX_PMM_COLUMNS = 4  # columns of numbers up to which cells of a box are best; measured by benchmarks/command_line.py
 
@@ -90,17 +91,18 @@ def check(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[str, A
     """List the cells of a table that do not fit its schema. This READS THE ROWS: the result is not private.
 
     Exit code 1 if something was found. A fit says nothing about cells, because that would reveal them: it clips and counts as missing
-    in silence. So look before it. Linked tables are checked one by one; their keys are not.
+    in silence. So look before it. It also counts the rows of linked tables that a fit leaves out.
     """
-    from skdpsynth.domain import Schema, with_keys
+    from skdpsynth.domain import Schema
 
     facts = options.open_statement(stated, read)
     if isinstance(facts, Schema):
-        told, text = _check_table(sources, facts)
+        with options.open_inputs(sources) as table:
+            told, text = _tell(facts.check(table), facts)
         found = told["findings"]
     else:
-        tables = options.name_tables(sources, facts.schemas)
-        parts = {name: _check_table([path], with_keys(facts, name)) for name, path in tables.items()}
+        checked = facts.check(options.name_tables(sources, facts.schemas))
+        parts = {name: _tell(each, facts.schemas[name]) for name, each in checked.items()}
         told = {"tables": {name: each for name, (each, _) in parts.items()}}
         text = "\n".join(f"{name}: {each}" for name, (_, each) in parts.items())
         found = [finding for each in told["tables"].values() for finding in each["findings"]]
@@ -108,10 +110,8 @@ def check(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[str, A
     return options.CHECK_FAILED if found else 0
 
 
-def _check_table(sources: Sequence[str], facts: "Schema") -> tuple[dict[str, Any], str]:
+def _tell(findings: "Findings", facts: "Schema") -> tuple[dict[str, Any], str]:
     """Return the findings of a table, as a dict and as text."""
-    with options.open_inputs(sources) as table:
-        findings = facts.check(table)
     found, notes = (
         tuple(replace(each, told=options.in_words_of_commands(options.with_rules_of_files(each.told, facts))) for each in part)
         for part in (findings, findings.notes)

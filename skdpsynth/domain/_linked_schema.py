@@ -14,6 +14,7 @@ from skdpsynth.domain._linked_rules import LINKED_RULES, LinkedRule, LinkedRules
 from skdpsynth.domain._links import Children, names_in, order_links
 from skdpsynth.domain._schema import InFiles, Schema, SchemaLike
 from skdpsynth.domain._schema_files import check_keys, columns_of, facts_of, read_file, read_rules, tuple_of
+from skdpsynth.frames import Table
 from skdpsynth.persistence import savable
 
 _LINK = {each.name: each.default for each in fields(Children) if each.name != "table"}
@@ -85,6 +86,23 @@ class LinkedSchema(InFiles):
         if links is not None:
             raise ValueError(f"links must be None where a file or a LinkedSchema states them, got {short_repr(links)}; leave them out.")
         return replace(stated, rules=(*stated.rules, *check_linked_rules(rules)))
+
+    def check(self, tables: Mapping[str, Table]) -> Any:
+        """Compare tables that you hold with the statement, each as `Schema.check` does, and how their keys fit: **not private**.
+
+        Parameters
+        ----------
+        tables : dict of str to data frame or other table that a fit takes
+
+        Returns
+        -------
+        findings : dict of str to Findings
+            By table. Those of keys are "no key", "repeated key", "no parent", "beyond most", "less than least", "no head" and "several
+            heads": a fit leaves such rows out, or takes others in their place, in silence.
+        """
+        from skdpsynth.tables import check_tables
+
+        return check_tables(self, tables)
 
     @property
     def root(self) -> str:

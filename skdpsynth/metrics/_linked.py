@@ -9,16 +9,15 @@ import numpy as np
 
 from skdpsynth._text import Result
 from skdpsynth.domain import Children, Continuous, Kind, LinkedSchema, Schema, SchemaLike, as_nullable
-from skdpsynth.frames import Rows, Table, open_source
+from skdpsynth.frames import Rows, Table
 from skdpsynth.metrics._marginals import N_PARTS, Pairs, quantile_bins
 from skdpsynth.metrics._quality import WARNING
-from skdpsynth.metrics._read_tables import check_random_state, count_rows
+from skdpsynth.metrics._read_tables import check_random_state
 from skdpsynth.statistics import SiblingRows
-from skdpsynth.tables import Forest, LinkedFormat, name_table_in_errors, open_forest
+from skdpsynth.tables import Forest, LinkedFormat, findings_of_links, name_table_in_errors, open_forest
 
 _MOST_ROOTS = 50_000  # as of the rows of a QualityReport
-_MOST_CHILDREN = 4096  # of one parent, where rows without a parent are counted
-_NUMBERS = ("rows", "rows of a parent", "orphans")
+_NUMBERS = ("rows", "repeated keys", "rows of a parent", "orphans", "beyond most")
 _MOST_CELLS = 1 << 22  # of a table of counts that has a place for each cell
 
 
@@ -30,7 +29,8 @@ class LinkedReport(Result):
     ----------
     figures : dict of (str, str) to (float, float)
         By table and measure, of the synthetic tables and, for comparison, of the real ones. First numbers: "rows" that hang on a root and
-        count; "rows of a parent", the mean; and "orphans", rows without a parent. All other measures are mean total variation distances, in
+        count; "repeated keys", rows of a parent's table that have the key of one before; "rows of a parent", the mean; "orphans", rows
+        without a parent; and "beyond most", rows that `most` leaves out. All other measures are mean total variation distances, in
         [0, 1], between synthetic and real tables, and between two random halves of the real roots, as perfect synthetic tables have them
         (NaN for fewer than four roots): "pairs" of columns of the table (of a single column, that of the column); "with parent", a column
         of a row and one of its parent; "siblings by pair", a column of a row and one of another row of its parent, or, in a history,
@@ -110,29 +110,24 @@ def linked_report(
     rng, facts = np.random.default_rng(random_state), LinkedSchema.of(schemas, links)
     whole, ordered = facts.schemas, facts.links
     stated = {name: Schema({column: as_nullable(kind) for column, kind in own.items()}, read=own.read) for name, own in whole.items()}
-    below, forests, orphans = {link.table: replace(link, head=None) for link in ordered}, [], []
+    below, forests, lost = {link.table: replace(link, head=None) for link in ordered}, [], []
     for name, tables in {"synthetic": synthetic, "real": real}.items():
         with name_table_in_errors(name):
             forest, form = open_forest(stated, list(below.values()), tables)
-            orphans.append([_n_orphans(link, form, tables) for link in ordered])
+            found = findings_of_links(form.stated, tables)
+            lost.append({(name, each.problem): each.rows for name in found for each in found[name]})
         forests.append(_with_spans(forest, form))
     codes = {name: _coding(forests[1].tables[name], list(own.values()), len(form.model_kinds(name))) for name, own in form.schemas.items()}
     made, true = (forest[np.sort(rng.permutation(len(forest))[:_MOST_ROOTS])].map_tables(codes) for forest in forests)
     one, other = (true[half] for half in np.array_split(rng.permutation(len(true)), 2))
     halves = _distances(one, other, below) if len(true) >= 4 else {}
     figures: dict[tuple[str, str], Any] = {(name, "rows"): tuple(len(each.tables[name][0]) for each in forests) for name in codes}
-    for table, *lost in zip(below, *orphans, strict=True):
+    for table, link in below.items():
+        figures[link.of, "repeated keys"] = tuple(each.get((link.of, "repeated key"), 0) for each in lost)
         figures[table, "rows of a parent"] = tuple(float(each.counts(table).mean()) for each in forests)
-        figures[table, "orphans"] = tuple(lost)
+        figures[table, "orphans"] = tuple(each.get((table, "no parent"), 0) for each in lost)
+        figures[table, "beyond most"] = tuple(each.get((table, "beyond most"), 0) for each in lost)
     return LinkedReport(figures | {key: (value, halves.get(key, np.nan)) for key, value in _distances(true, made, below).items()})
-
-
-def _n_orphans(link: Children, form: LinkedFormat, tables: Mapping[str, Table]) -> int:
-    """Return how many rows of a table have no parent: all but those that hang on one where no cap lets any fall away."""
-    plain, both = Children(link.table, of=link.of, key=link.key, most=_MOST_CHILDREN), (link.of, link.table)
-    forest, _ = open_forest({name: form.formats[name].schema for name in both}, [plain], {name: tables[name] for name in both})
-    source = open_source(tables[link.table], read=form.formats[link.table].schema.read)
-    return (count_rows(Rows(source, 1, source.n_samples)).n_samples or 0) - len(forest.owners[link.table])
 
 
 def _with_spans(forest: Forest, form: LinkedFormat) -> Forest:

@@ -83,7 +83,7 @@ class Finding:
     problem : str
         In a word or two: "damaged lines", "clipped", "unknown levels", "missing", "near miss", "constant", "dtype", "not whole",
         "no number", "no time", "lacking", "not in schema", "open", "rule", "other values"; of a note "other", "sentinel",
-        "decimals", "step" or "whole".
+        "decimals", "step" or "whole"; of keys, see `LinkedSchema.check`.
     rows : int
         How many it concerns; 0 where it concerns none in particular.
     share : float

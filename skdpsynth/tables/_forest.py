@@ -5,7 +5,7 @@ the rows that have its key alone: they are found by equal keys, rows are told ap
 Where no column orders them, a keyed hash of their own keys and cells does, as it chooses the rows of a unit, and never their arrival.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, TypeAlias
@@ -30,6 +30,7 @@ from skdpsynth.domain import (
     name_repr,
     names_in,
     ranks_within,
+    with_keys,
 )
 from skdpsynth.frames import (
     MISSING_WORDS,
@@ -44,6 +45,7 @@ from skdpsynth.frames import (
     take_rows,
 )
 from skdpsynth.persistence import savable
+from skdpsynth.tables._findings import Finding, Findings, findings_of
 from skdpsynth.tables._open import check_enough, check_no_text, infers_dtypes, read_column, read_columns, split_under
 from skdpsynth.tables._table import TableFormat, check_room, name_table_in_errors
 
@@ -242,7 +244,13 @@ def open_forest(
 
     `schemas`, `links`, `rules`: what `LinkedSchema.of` takes. `key`: of the hash that orders rows. `skips_damaged`: as of `open_source`.
     """
-    stated = LinkedSchema.of(schemas, links, rules)
+    linked, tables = _read_tables(LinkedSchema.of(schemas, links, rules), X, key, skips_damaged)
+    return _forest_of(linked, tables), linked
+
+
+def _read_tables(
+    stated: LinkedSchema, X: Mapping[str, Table], key: bytes, skips_damaged: bool
+) -> tuple[LinkedFormat, dict[str, "_TableRows"]]:
     if not isinstance(X, Mapping) or X.keys() != stated.schemas.keys():
         raise ValueError(
             f"X must be a dict of the tables {list_names(list(stated.schemas))}, got "
@@ -267,7 +275,7 @@ def open_forest(
     tables = {name: _read_table(linked, name, source, raw, of_keys[name], known, key) for name, (source, _, raw) in opened.items()}
     if opened[stated.root][0].in_memory:
         check_enough(len(tables[stated.root].columns[0]), 1)
-    return _forest_of(linked, tables), linked
+    return linked, tables
 
 
 def _columns_of_keys(name: str, links: Sequence[Children], keys: Mapping[str, tuple]) -> list[Any]:
@@ -361,7 +369,8 @@ def _first_places(numbers: np.ndarray) -> np.ndarray:
     return places
 
 
-def _forest_of(linked: LinkedFormat, tables: Mapping[str, _TableRows]) -> Forest:
+def _keys_of(linked: LinkedFormat, tables: Mapping[str, _TableRows]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Return numbers of the keys by which tables are named as parents, and those of the parents of each child table."""
     own, theirs = dict[str, np.ndarray](), dict[str, np.ndarray]()
     for name in tables:
         if below := [*linked.below(name)]:
@@ -372,6 +381,17 @@ def _forest_of(linked: LinkedFormat, tables: Mapping[str, _TableRows]) -> Forest
                 parts.append([tables[child].labels[mine[each]] for each in names])
             own[name], *others = _key_numbers(parts)
             theirs |= dict(zip(below, others, strict=True))
+    return own, theirs
+
+
+def _claims(linked: LinkedFormat, link: Children, table: _TableRows) -> np.ndarray:
+    """Return which rows have the cells of a head."""
+    cells = dict(zip(linked.read_columns(link.table), table.columns, strict=True))
+    return np.logical_and.reduce([cells[column] == code for column, code in linked.head_codes(link).items()])
+
+
+def _forest_of(linked: LinkedFormat, tables: Mapping[str, _TableRows]) -> Forest:
+    own, theirs = _keys_of(linked, tables)
     rows, owners = {linked.root: _distinct(np.zeros_like(own[linked.root]), own[linked.root])}, dict[str, np.ndarray]()
     for name, link in linked.below().items():
         found = _first_places(own[link.of][rows[link.of]])
@@ -381,8 +401,7 @@ def _forest_of(linked: LinkedFormat, tables: Mapping[str, _TableRows]) -> Forest
             places = places[_distinct(owner[places], own[name][places])]
         times, follows = tables[name].times, np.ones(len(owner), dtype=bool)
         if link.head is not None:  # before the cap, which else could take it away: of rows that claim to be it the first, or of all
-            cells = dict(zip(linked.read_columns(name), tables[name].columns, strict=True))
-            claims = np.logical_and.reduce([cells[column] == code for column, code in linked.head_codes(link).items()])
+            claims = _claims(linked, link, tables[name])
             claiming = places[np.lexsort((times[places], ~claims[places], owner[places]))]
             follows[claiming[ranks_within(owner[claiming]) == 0]] = False
         places = places[np.lexsort((times[places], follows[places], owner[places]))]
@@ -417,3 +436,45 @@ def _with_added(linked: LinkedFormat, forest: Forest) -> Forest:
     for link in (link for link in linked.links if link.order is not None):
         tables[link.table].append(np.digitize(ranks_within(owners[link.table]), [1, 2, 4]).astype(np.int32))
     return forest
+
+
+# Findings
+
+
+def findings_of_links(stated: LinkedSchema, X: Mapping[str, Table]) -> dict[str, list[Finding]]:
+    """Return by table which keys and numbers of children are not as links say: for those who hold the tables alone."""
+    linked, tables = _read_tables(stated, X, bytes(KEY_OF_ORDER), skips_damaged=False)
+    own, theirs = _keys_of(linked, tables)
+    found: dict[str, list[Finding]] = {name: [] for name in tables}
+
+    def add(table: str, columns: Iterable[Any], problem: str, n: Any, told: str) -> None:
+        column, n_all = tuple(columns), max(1, len(tables[table].times))
+        found[table] += [Finding(column if len(column) > 1 else column[0], problem, int(n), int(n) / n_all, told)] * bool(n)
+
+    columns = {link.of: [theirs for _, theirs in linked.keys[link.table]] for link in linked.links}
+    for name, numbers in own.items():
+        add(name, columns[name], "no key", (numbers < 0).sum(), "they lack a part of the key, and are left out.")
+        told = "a row before has their key, and all that hangs on it; a number that is unique within a parent needs its key beside it."
+        add(name, columns[name], "repeated key", (numbers >= 0).sum() - len(np.unique(numbers[numbers >= 0])), told)
+    for name, link in linked.below().items():
+        of, mine = short_repr(link.of), [each for each, _ in linked.keys[name]]
+        first, numbers = _first_places(own[link.of]), own[link.of]
+        first[-1] = -1  # of rows without a key
+        owner = first[np.minimum(theirs[name], len(first) - 1)]
+        counts, is_parent = np.bincount(owner + 1, minlength=len(numbers) + 1)[1:], first[numbers] == np.arange(len(numbers))
+        add(name, mine, "no parent", (owner < 0).sum(), f"no row of {of} has their key, so they are left out; is it written alike in both?")
+        told = f"{of} has {link.most} rows of {short_repr(name)} at most, so these are left out."
+        add(name, mine, "beyond most", np.maximum(counts - link.most, 0).sum(), told)
+        told = f"they have less than {link.least} rows of {short_repr(name)}, but all sampled ones have so many."
+        add(link.of, columns[link.of], "less than least", (is_parent & (counts < link.least)).sum(), told)
+        if link.head is not None:
+            heads = np.bincount(owner + 1, _claims(linked, link, tables[name]), len(numbers) + 1)[1:]
+            add(link.of, columns[link.of], "no head", (is_parent & (counts > 0) & (heads == 0)).sum(), "some other row stands for it.")
+            add(link.of, columns[link.of], "several heads", (heads > 1).sum(), "one of them counts as it.")
+    return found
+
+
+def check_tables(stated: LinkedSchema, X: Mapping[str, Table]) -> dict[str, Findings]:
+    of_links = findings_of_links(stated, X)  # which refuses what a fit would refuse
+    found = {name: findings_of(with_keys(stated, name), X[name]) for name in stated.schemas}
+    return {name: replace(each, findings=(*of_links[name], *each.findings)) for name, each in found.items()}

@@ -3,6 +3,7 @@
 import math
 import re
 import warnings
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -13,7 +14,7 @@ import sources
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdpsynth.domain import Boolean, Children, Continuous, Date, Identifier, Nominal, Schema, Text, order_links
+from skdpsynth.domain import Boolean, Children, Continuous, Date, Identifier, LinkedSchema, Nominal, Schema, Text, order_links
 from skdpsynth.frames import InMemory, Rows
 from skdpsynth.persistence import from_bytes, to_bytes
 from skdpsynth.tables import open_forest
@@ -262,6 +263,45 @@ def test_the_first_that_claims_it_is_head_and_else_the_first_row(relations, head
     back = linked.write(with_times(forest, linked).tables, forest.owners)["person"]
     assert back["age"].tolist() == [head, *others]
     assert back["relation"][0] == "head"
+
+
+def test_a_check_counts_keys_and_children_that_are_not_as_links_say():
+    households = pd.DataFrame({"household_id": [0, 1, 2, 3, 3, None], "region": "north", "income": 1.0})
+    keys = [(0, 0), (0, 1), (0, 1), (0, 2), (0, 3), (1, 0), (1, None), (2, 0), (7, 0), (None, 0)]
+    persons = pd.DataFrame(keys, columns=["household_id", "person_no"]).assign(age=1, relation="head").iloc[::-1]
+    persons.loc[persons["household_id"] == 2, "relation"] = "child"
+    trips = pd.DataFrame({"household_id": [0, 0, 2, 9], "person_no": [0, 5, 0, 0], "depart": 1.0, "mode": "car"})
+    links = [replace(PERSONS, least=1), TRIPS]
+    found = LinkedSchema(SCHEMAS, links).check({"household": households, "person": persons, "trip": trips})
+    both = ("household_id", "person_no")
+    of_keys = {name: [each for each in found[name] if each.column in (both, both[0])] for name in found}
+    told = {name: {each.problem: (each.column, each.rows, each.share) for each in of_keys[name]} for name in of_keys}
+    assert told == {
+        "household": {"no key": (both[0], 1, 1 / 6), "repeated key": (both[0], 1, 1 / 6), "less than least": (both[0], 1, 1 / 6)},
+        "person": {
+            "no key": (both, 2, 0.2),
+            "repeated key": (both, 1, 0.1),
+            "no parent": (both[0], 2, 0.2),
+            "beyond most": (both[0], 2, 0.2),
+        },
+        "trip": {"no parent": (both, 2, 0.5)},
+    }
+    assert {each.problem for each in found["person"]} >= {"beyond most", "constant"}  # and what `Schema.check` finds
+    headed = LinkedSchema(TWO, HEADED).check({"household": households[:4], "person": persons.drop(columns="person_no")})["household"]
+    assert {each.problem: each.rows for each in headed if each.column == both[0]} == {
+        "less than least": 1,
+        "no head": 1,
+        "several heads": 2,
+    }
+
+
+def test_a_check_finds_nothing_where_links_say_the_truth_and_refuses_what_a_fit_would():
+    tables = {**made_up(), "person": made_up()["person"].groupby("household_id").head(3).drop(columns="person_no")}
+    del tables["trip"]
+    for found in LinkedSchema(TWO, [PERSONS]).check(tables).values():
+        assert [each.problem for each in found] == []
+    with pytest.raises(ValueError, match=r"X\['person'\] must have the column 'household_id'"):
+        LinkedSchema(TWO, [PERSONS]).check({**tables, "person": tables["person"].drop(columns="household_id")})
 
 
 # A forest as rows of a fit

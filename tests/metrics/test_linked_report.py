@@ -16,6 +16,7 @@ SCHEMAS = {
 }
 PERSONS = Children("person", of="household", key="id", most=3)
 VISITS = Children("visit", of="person", key=("id", "number"), most=4, order="day")
+NUMBERS = ("rows", "repeated keys", "rows of a parent", "orphans", "beyond most")
 
 
 def tables(seed, n=120):
@@ -97,7 +98,7 @@ def test_rows_of_a_history_are_beside_the_next_ones_in_time(both):
     found = linked_report(both[0], synthetic, schemas, [PERSONS, VISITS]).figures
     again = linked_report(both[0] | {"visit": turns}, synthetic, schemas, [PERSONS, VISITS]).figures
     assert found["visit", "consecutive by pair"][0] > found["visit", "pairs"][0] + 0.05
-    assert {again[key][0] for key in again if key[0] == "visit" and key[1] not in ("rows", "rows of a parent", "orphans")} == {0.0}
+    assert {again[key][0] for key in again if key[0] == "visit" and key[1] not in NUMBERS} == {0.0}
 
 
 PATIENTS = pd.DataFrame({"id": [1, 2, 3, 4], "sex": ["f", "m", "f", "m"]})
@@ -138,17 +139,20 @@ def test_histories_are_compared_by_consecutive_rows_and_by_spans_as_by_hand(ends
 
 def test_equal_tables_are_at_no_distance_and_halves_at_some(both):
     figures = linked_report(both[0], both[0], SCHEMAS, [PERSONS, VISITS]).figures
-    distances = {key: values for key, values in figures.items() if key[1] not in ("rows", "rows of a parent", "orphans")}
+    distances = {key: values for key, values in figures.items() if key[1] not in NUMBERS}
     assert len(distances) == 1 + 2 * 5 + 1
     assert all(made == 0 < halves < 1 for made, halves in distances.values())
 
 
-def test_rows_without_a_parent_are_counted_and_rows_beyond_the_cap_are_not(both, figures):
+def test_rows_without_a_parent_or_beyond_the_cap_and_repeated_keys_are_counted_apart(both, figures):
     person = pd.concat([both[1]["person"], pd.DataFrame({"id": [-1, 5000], "number": 0, "relation": "head", "language": "both"})])
     person = pd.concat([person, pd.DataFrame({"id": [0] * 9, "number": range(20, 29), "relation": "other", "language": "both"})])
-    found = linked_report(both[0], both[1] | {"person": person}, SCHEMAS, [PERSONS, VISITS]).figures
+    made = {**both[1], "person": person, "household": pd.concat([both[1]["household"], both[1]["household"][5:6]])}
+    found = linked_report(both[0], made, SCHEMAS, [PERSONS, VISITS]).figures
     assert found["person", "orphans"] == (2, 0)
     assert found["visit", "orphans"] == (0, 0)
+    assert found["person", "beyond most"] == ((person["id"] == 0).sum() - 3, 0)
+    assert found["household", "repeated keys"] == (1, 0)
     assert found["person", "rows"][0] <= figures["person", "rows"][0] + 3
     assert found["person", "rows of a parent"][1] == len(both[0]["person"]) / 120
 
