@@ -135,7 +135,7 @@ LINKED = domain.LinkedSchema(
         domain.Children("person", of="home", key="id", most=4, least=1, head={"role": "head"}),
         domain.Children("car", of="home", key="id", most=3),
         domain.Children("stay", of="home", key=[("home", "id")], most=3, order="begin", until="end"),
-        domain.Children("year", of="home", key="id", most=3, order="wave", grid=[2000, 2001, 2002]),
+        domain.Children("year", of="home", key="id", most=3, least=3, order="wave", grid=[2000, 2001, 2002]),
     ],
     [
         domain.Compared("person.age", "<=", "person.head.age", where={"role": "child"}),
