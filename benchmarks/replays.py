@@ -532,6 +532,9 @@ HOMES = {
     "car": {"power": (20, 200), "electric": [False, True]},
 }
 HEAD = {"role": "head"}
+NO_LEVELS: dict[str, Any] = {name: Nominal("private") for name in ("region", "role", "mode")}
+NO_BOUNDS: dict[str, Any] = {name: Continuous(bounds="private") for name in ("rent", "age", "depart")}
+MANY = {"role": ["head", "child", "other", *(f"role {number}" for number in range(117))]}
 ENDS = {  # cells of a root and of all that hangs on it
     "low": {"region": "a", "rent": 0.0, "age": 0, "works": False, "role": "head"}
     | {"depart": 0.0, "mode": "bus", "power": 20, "electric": False},
@@ -567,10 +570,14 @@ def a_home(key: int, n_rows: int, ends: list[str], like: dict[str, pd.DataFrame]
     return {name: pd.DataFrame(rows, columns=list(like[name])).astype(like[name].dtypes) for name, rows in cells.items()}
 
 
-def linked(relation: str, links: list[Children], *, n: int = 2000, epsilon: float = 8.0, drops: Any = (), **parameters: Any) -> Case:
+def linked(
+    relation: str, links: list[Children], *, n: int = 2000, epsilon: float = 8.0, drops: Any = (), facts: Any = None, **parameters: Any
+) -> Case:
     """Homes, the first of which is replaced or beside which another one comes, with none, one, all that count or more below it."""
     names = {link.table for link in links} | {link.of for link in links}
-    schemas = {table: {name: kind for name, kind in HOMES[table].items() if name not in drops} for table in HOMES if table in names}
+    facts = facts or {}
+    schemas = {table: {name: facts.get(name, kind) for name, kind in HOMES[table].items() if name not in drops} for table in HOMES}
+    schemas = {table: kinds for table, kinds in schemas.items() if table in names}
     whole, most = homes(n), max(link.most for link in links)
     kinds = [(0, ["high"]), (1, ["high"]), (most, ["high"]), (most + 3, ["high"]), (most, ["low", "high"]), (most + 1, ["odd", "low"])]
     key = 0 if relation == "replace_one" else -1
@@ -648,6 +655,14 @@ CASES: dict[str, Callable[[str], Case]] = {
     "linked, many children": lambda relation: linked(relation, [persons(most=20)], **DELTA),
     "linked, three levels, pure": lambda relation: linked(relation, [persons(), Children("trip", **TRIPS)]),
     "linked, three levels, histories": lambda relation: linked(relation, [persons(), Children("trip", **TRIPS, order="depart")], **DELTA),
+    "linked, private levels": lambda relation: linked(relation, [persons()], facts=NO_LEVELS, epsilon=2.0, **DELTA),
+    "linked, private bounds, pure": lambda relation: linked(relation, [persons()], facts=NO_BOUNDS),
+    "linked, head, private facts": lambda relation: linked(relation, [persons(head={"works": True})], facts=NO_LEVELS | NO_BOUNDS, **DELTA),
+    "linked, histories, private facts": lambda relation: linked(
+        relation, [persons(), Children("trip", **TRIPS, order="depart")], facts=NO_LEVELS | NO_BOUNDS, **DELTA
+    ),
+    "linked, 120 levels, pure": lambda relation: linked(relation, [persons()], facts=MANY),
+    "linked, 120 levels, head, delta": lambda relation: linked(relation, [persons(head={"works": True})], facts=MANY, **DELTA),
     "linked, two child tables, pure": lambda relation: linked(relation, [persons(), CARS]),
     "linked, two child tables, delta": lambda relation: linked(relation, [persons(), CARS], **DELTA),
     "pca, private center, pure": lambda relation: points(PCA(), relation, **BOX),

@@ -128,7 +128,7 @@ def rows_by_arrival():
     """Rows of linked tables count in the order in which they come, in place of that of a hash."""
 
     def by_arrival(heads, rows):
-        return np.zeros(len(rows[0])), np.arange(len(rows[0]))
+        return np.zeros(len(rows[0]), np.uint64), np.arange(len(rows[0]))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_forest, "RowHash", lambda key: by_arrival)

@@ -14,7 +14,7 @@ from skdpsynth import (
     PrivatePCA,
     SignedMeasureMechanism,
 )
-from skdpsynth.domain import Children
+from skdpsynth.domain import Children, Continuous, Nominal
 from skdpsynth.persistence import savable
 
 
@@ -107,9 +107,16 @@ def linked_variants():
     """Synthesizers of linked tables, with tables, by name."""
     two = {name: HOUSEHOLDS[name] for name in ("household", "person")}
     head = Children("person", of="household", key="household_id", most=4, least=1, head={"relation": "head"})
+    unknown = {
+        "household": {"region": Nominal("private"), "income": Continuous(bounds="private")},
+        "person": {**HOUSEHOLDS["person"], "age": Continuous(bounds="private"), "works": Nominal("private")},
+    }
     made = {
         "LinkedTablesSynthesizer": LinkedTablesSynthesizer(two, links=[PERSONS]),
         "Linked-head-delta": LinkedTablesSynthesizer(two, links=[head], delta=1e-6),
+        "Linked-private-facts-add_or_remove_one": LinkedTablesSynthesizer(
+            unknown, links=[head], delta=1e-6, neighboring="add_or_remove_one"
+        ),
         "Linked-history-add_or_remove_one": LinkedTablesSynthesizer(HOUSEHOLDS, links=[TRIPS, PERSONS], neighboring="add_or_remove_one"),
     }
     tables = households()

@@ -200,6 +200,8 @@ def faults(document, seen):
         }.items():
             if line["sensitivity"] == "0" or (("less" in what or "more" in what) and Fraction(line["scales"][0]) in (Fraction(1, 100), 3)):
                 continue
+            if what == "scale more" and "threshold" in line["statistic"]:
+                continue  # at this threshold more noise shows more
             faulty = copy.deepcopy(document)
             sensitivity(faulty["releases"][place])
             yield what, place, faulty

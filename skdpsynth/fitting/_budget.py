@@ -296,6 +296,9 @@ class MissingFact:
         loss, rest = reserve_budget(facts, self.share, rho)
         return loss, rest, rest.rho
 
+    def check(self, epsilon: float, delta: float) -> None:
+        """Refuse a budget that cannot buy it."""
+
     def buy(self, rows: Rows, facts: Facts, share: PrivacyLoss, budget: "Budget") -> tuple[Facts, dict[int, Any]]:
         """Release it; return the facts, and by columns what was bought."""
         raise NotImplementedError
@@ -366,6 +369,11 @@ class PrivateLevels(MissingFact):
 
     columns: dict[int, Any]  # names by place
     takes_delta = True
+
+    def check(self, epsilon: float, delta: float) -> None:
+        if not delta and epsilon != math.inf:
+            named = list_names(list(self.columns.values()))
+            raise ValueError(f"delta must be greater than 0 to buy the levels of {named}, got 0; use 1e-6, or list the levels.")
 
     def reserve(self, facts: Facts, rho: str | None) -> tuple[PrivacyLoss, Facts, str | None]:
         delta, left = 0 if facts.epsilon == math.inf else facts.delta * self.share, 1 - self.share

@@ -1,6 +1,5 @@
 """The synthesizer of mixed tables."""
 
-import math
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -250,8 +249,8 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         if missing and self.strategy == "scores":
             raise ValueError("schema and bounds must be public for strategy='scores', got 'private'; use strategy='marginals'.")
         names = [name for fact in missing if isinstance(fact, PrivateLevels) for name in fact.columns.values()]
-        if names and not self.delta and self.epsilon != math.inf:
-            raise ValueError(f"delta must be greater than 0 to buy the levels of {list_names(names)}, got 0; use 1e-6, or list the levels.")
+        for fact in missing:
+            fact.check(self.epsilon, self.delta)
         for parameter in ("stratify", "within"):
             if is_name(column := getattr(self, parameter)) and column in names:
                 raise ValueError(f"{parameter} must have public levels, but those of {list_names([column])} are private; list them.")

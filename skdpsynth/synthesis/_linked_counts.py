@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Children, Nominal
+from skdpsynth.domain import Children, Continuous, Nominal
 from skdpsynth.fitting import Budget
 from skdpsynth.frames import Rows
-from skdpsynth.models import BlockTables, Estimates, Link, LinkTables, NoisyTables, Released, constraint_cuts
+from skdpsynth.models import BlockTables, Estimates, LevelGroups, Link, LinkTables, NoisyTables, Released, constraint_cuts
 from skdpsynth.privacy import mechanism
-from skdpsynth.statistics import CellsOf, Marginals, TableRows, Trees, total
-from skdpsynth.synthesis._latent_planning import answer_query
+from skdpsynth.statistics import CellsOf, Marginals, TableRows, Trees, Weights, total
+from skdpsynth.synthesis._latent_planning import MAX_CODES, answer_query, many_level_columns
 from skdpsynth.synthesis._latent_releases import GramRelease, Pair, PairRelease
 from skdpsynth.synthesis._linked_planning import Family, LinkedPlan
 
@@ -204,6 +204,20 @@ def _of_two(cross: Estimates, count: int, p: int, q: int) -> NoisyTables:
     return NoisyTables(tables, float(np.mean(variances)))
 
 
+def release_levels(rows: Rows, table: str, plan: LinkedPlan, budget: Budget) -> dict[Any, LevelGroups]:
+    """Return groups of the levels of the columns of a table that have very many, from noisy counts of these."""
+    if not (many := many_level_columns(schema := plan.tables[table])):
+        return {}
+    names, sizes = list(schema), [0 if isinstance(kind, Continuous) else kind.n_codes for kind in schema.values()]
+    rows = rows.map(TableRows(table, plan.totals))
+    noisy = _release_one_way(rows, sizes, list(map(names.index, many)), plan.weights(table, len(sizes)), f"levels of {table}", plan, budget)
+    links = {}
+    for name, (counts,) in zip(many, noisy.tables.values(), strict=True):
+        kind: Any = schema[name]
+        links[name] = LevelGroups.of(counts[: len(kind.levels)], noisy.deviation, kind.group_numbers, MAX_CODES)
+    return links
+
+
 def release_bins(rows: Rows, table: str, plan: LinkedPlan, budget: Budget) -> dict[Any, Link]:
     """Return the bins of the columns of numbers of a table, from noisy trees of their cells."""
     if not (grids := plan.grids(table)):
@@ -241,10 +255,16 @@ def _release_columns(coded: Rows, table: str, sizes: Mapping[str, Sequence[int]]
         if link.table == table and link.order is not None:
             start, rows = len(sizes[link.of]), plan.history_rows(link, own)
             own = [size + 1 for size in (*own, *own)]
-    weights = plan.weights(table, start + len(own))
-    exact = total(coded.map(rows), Marginals.over([1] * start + own, [(start + j,) for j in range(len(own))], weights.place))
-    query = weights.query(exact.query(budget.relation), lambda relation: Marginals.sensitivity(relation, len(own)), budget.relation)
-    name = f"columns of {table}"
+    weights, places = plan.weights(table, start + len(own)), range(start, start + len(own))
+    return _release_one_way(coded.map(rows), [1] * start + own, places, weights, f"columns of {table}", plan, budget)
+
+
+def _release_one_way(
+    rows: Rows, sizes: Sequence[int], places: Sequence[int], weights: Weights, name: str, plan: LinkedPlan, budget: Budget
+) -> NoisyTables:
+    """Release some columns of rows that are weighed, as tables that are numbered from 0."""
+    exact = total(rows, Marginals.over(sizes, [(place,) for place in places], weights.place))
+    query = weights.query(exact.query(budget.relation), lambda relation: Marginals.sensitivity(relation, len(places)), budget.relation)
     noisy, noise = answer_query(query, plan.shares[name], budget, f"counts of {name}")
     tables: dict[Block, np.ndarray] = {(j,): counts[None] / weights.total for j, counts in enumerate(exact.tables(noisy))}
     return NoisyTables(tables, noise.variance / weights.total**2)

@@ -12,14 +12,14 @@ from skdpsynth._parallel import cached_property
 from skdpsynth._validation import short_repr
 from skdpsynth.domain import Children, Continuous, Grid, Nominal, Schema, grids_of, list_names
 from skdpsynth.fitting import Facts, Plan
-from skdpsynth.models import Link
+from skdpsynth.models import LevelGroups, Link
 from skdpsynth.privacy import PrivacyLoss, mechanism
 from skdpsynth.statistics import ChildRows, HistoryRows, Marginals, SiblingRows, TableRows, Weights, total_weights
-from skdpsynth.synthesis._latent_planning import MAX_CODES, MOST_GRAM_ROWS, ONE_BLOCK, budgets_of, split_share
+from skdpsynth.synthesis._latent_planning import MAX_CODES, MOST_GRAM_ROWS, ONE_BLOCK, budgets_of, many_level_columns, split_share
 from skdpsynth.synthesis._latent_releases import GramRelease, Pair, PairRelease
 from skdpsynth.tables import most_of
 
-_SHARES = {"cells": 0.1, "columns": 0.12, "pairs": 0.78}
+_SHARES = {"cells": 0.1, "levels": 0.1, "columns": 0.12, "pairs": 0.78}
 _POWER = 1 / 3  # of the number of tables of a family: then the mean noise of a table, summed over families, is least
 _OWN = 3.0  # times the share of pairs of the root's own columns: they are few, and people know them best
 _GRAM, _OWN_BESIDE_GRAMS = 3.0, 1.2  # times the share of siblings, beside Gram matrices
@@ -99,7 +99,7 @@ class LinkedPlan(Plan):
         """Return how virtual rows of so many columns are weighed."""
         return Weights(n_columns, self.totals[table])
 
-    def recodings(self, table: str, bins: Mapping[Any, Link]) -> dict[int, np.ndarray]:
+    def recodings(self, table: str, bins: Mapping[Any, Link | LevelGroups]) -> dict[int, np.ndarray]:
         """Return the new codes of some columns: bins of cells, and the levels that heads leave, where that of heads counts as the first."""
         places = {name: place for place, name in enumerate(self.tables[table])}
         found = {places[name]: np.append(link.codes, link.n_bins).astype(np.int32) for name, link in bins.items()}
@@ -109,13 +109,15 @@ class LinkedPlan(Plan):
                 found[place] = np.where(codes == code, 0, codes - (codes > code))
         return found
 
-    def sizes(self, table: str, bins: Mapping[Any, Link | None]) -> list[int]:
-        """Return the number of codes of each column, with these bins of numbers; None: as many as usual."""
+    def sizes(self, table: str, bins: Mapping[Any, Link | LevelGroups]) -> list[int]:
+        """Return the number of codes of each column, with these bins of numbers and groups of many levels; without, as many as usual."""
         sizes = []
         for name, kind in self.tables[table].items():
-            link = bins.get(name)
-            of_bins = _USUAL_SIZE if link is None else link.n_bins
-            sizes.append(of_bins + kind.nullable if isinstance(kind, Continuous) else kind.n_codes)
+            usual = _USUAL_SIZE if isinstance(kind, Continuous) else min(len(kind.levels), MAX_CODES)
+            if (link := bins.get(name)) is not None or isinstance(kind, Continuous | Nominal):
+                sizes.append((usual if link is None else link.n_bins) + kind.nullable)
+            else:
+                sizes.append(kind.n_codes)
         for of, place, _ in self.heads:
             sizes[place] -= of == table
         return sizes
@@ -189,12 +191,13 @@ def plan_linked(facts: Facts, bare: LinkedPlan) -> LinkedPlan:
     weights: dict[str, float] = {}
     sizes = {name: bare.sizes(name, {}) for name in bare.tables}
     trees = {f"cells of {name}": len(bare.grids(name)) for name in bare.tables if bare.grids(name)}
+    levels = {f"levels of {name}": len(many) for name, schema in bare.tables.items() if (many := many_level_columns(schema))}
     columns = {f"columns of {name}": len(of_table) for name, of_table in sizes.items()}
     for link in bare.links:
         columns[f"columns of {link.table}"] *= 1 + (link.order is not None)
     pairs = {family.name: len(family.pairs) for family in bare.families(sizes)}
     own = 1.0 if any(link.of == bare.root and link.order is not None for link in bare.links) else _OWN  # histories need theirs more
-    for share, numbers in zip(_SHARES.values(), (trees, columns, pairs), strict=True):
+    for share, numbers in zip(_SHARES.values(), (trees, levels, columns, pairs), strict=True):
         thirds = {name: n_tables**_POWER * own ** (name == bare.own_pairs) for name, n_tables in numbers.items()}
         weights |= {name: share * third / sum(thirds.values()) for name, third in thirds.items()}
     options = []
@@ -203,16 +206,13 @@ def plan_linked(facts: Facts, bare: LinkedPlan) -> LinkedPlan:
         plan = replace(bare, spends_delta=rho is not None, rho=rho, shares=split_share(budget, weights))
         options.append((_mean_noise(plan, {**columns, **pairs}, facts.neighboring), plan))
     made = min(options, key=lambda option: option[0])[1]
-    return made if made.rho is not None else _prefer_grams(facts, made, sizes, trees)
+    return made if made.rho is not None else _prefer_grams(facts, made, sizes, trees, levels)
 
 
 def _check_sizes(plan: LinkedPlan) -> None:
-    for table, schema in plan.tables.items():
-        if many := [name for name, kind in schema.items() if isinstance(kind, Nominal) and len(kind.levels) > MAX_CODES]:
-            raise ValueError(
-                f"schemas of linked tables must have at most {MAX_CODES} levels a column, but {list_names(many)} of {short_repr(table)} "
-                "has more; merge levels, or leave the column out."
-            )
+    for table, place, _ in plan.heads:
+        if (name := list(plan.tables[table])[place]) in many_level_columns(plan.tables[table]):
+            raise ValueError(f"head must name columns of at most {MAX_CODES} levels, but {list_names([name])} has more; merge levels.")
     for link in plan.links:
         if link.of in plan.histories:
             raise ValueError(
@@ -227,7 +227,7 @@ def _check_sizes(plan: LinkedPlan) -> None:
             )
 
 
-def _prefer_grams(facts: Facts, made: LinkedPlan, sizes: Mapping[str, Sequence[int]], trees: Mapping[str, int]) -> LinkedPlan:
+def _prefer_grams(facts: Facts, made: LinkedPlan, sizes: Mapping[str, Sequence[int]], *before: Mapping[str, int]) -> LinkedPlan:
     """Return the plan with a Gram matrix of each link in place of tables, where these have less noise: of many columns, at a pure loss."""
     bare = replace(made, takes_gram=True)
     grams = {family.name: family for family in (bare.gram_of(link, sizes) for link in bare.links)}
@@ -235,8 +235,8 @@ def _prefer_grams(facts: Facts, made: LinkedPlan, sizes: Mapping[str, Sequence[i
     if facts.share.is_infinite or any(sum(family.sizes) - len(family.sizes) >= MOST_GRAM_ROWS for family in grams.values()):
         return made
     weights = {**dict.fromkeys(grams, _GRAM), **others}
-    of_trees = {name: _SHARES["cells"] * sum(weights.values()) / len(trees) for name in trees}
-    plan = replace(bare, shares=split_share(facts.share.pure, {**of_trees, **weights}))
+    of_bins = {name: _SHARES["cells"] * sum(weights.values()) / len(of_step) for of_step in before for name in of_step}
+    plan = replace(bare, shares=split_share(facts.share.pure, {**of_bins, **weights}))
     errors, relation = [], facts.neighboring
     for name, family in grams.items():
         first, *more = (made.shares[each.name] for each in made.families(sizes) if each.table in (family.table, made.root))

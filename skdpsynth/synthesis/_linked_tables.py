@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
 
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsynth._serialization import require
 from skdpsynth._validation import check_memory
 from skdpsynth.domain import Children, LinkedRule, LinkedSchema, LinkedSchemaLike, Schema, grids_of
-from skdpsynth.fitting import Budget, Facts, PrivateEstimator, check_unit
+from skdpsynth.fitting import Budget, Facts, PrivateEstimator, check_unit, private_columns
 from skdpsynth.frames import InMemory, Rows
 from skdpsynth.metrics import LinkedReport, Table, linked_report
 from skdpsynth.models import HistoryFactors, LinkFactors, draw_values, fit_link_factors, link_column
@@ -21,10 +21,11 @@ from skdpsynth.persistence import savable
 from skdpsynth.privacy import AccountantLike, PrivacyAccountant, Seed, Unit, make_stream
 from skdpsynth.statistics import CellsOf, Coding
 from skdpsynth.synthesis._base import check_generator, check_n_samples, default_n_samples
-from skdpsynth.synthesis._linked_counts import LinkedCounts, release_bins
+from skdpsynth.synthesis._latent_planning import MAX_CODES
+from skdpsynth.synthesis._linked_counts import LinkedCounts, release_bins, release_levels
 from skdpsynth.synthesis._linked_planning import LinkedPlan, plan_linked
 from skdpsynth.synthesis._linked_rules import draw_kept
-from skdpsynth.tables import KEY_OF_ORDER, Forest, most_of, open_forest
+from skdpsynth.tables import KEY_OF_ORDER, Forest, most_of, read_forest, with_placeholder_kinds
 
 _N_FACTORS = 32
 _MOST_EVALUATED = 50_000  # roots: a report compares no more
@@ -44,7 +45,9 @@ class LinkedTablesSynthesizer(PrivateEstimator):
     Parameters
     ----------
     schemas : dict of str to dict, Schema or path of a file; or LinkedSchema or the path of its file
-        Public facts about the columns of each table, as `LatentFactorSynthesizer` takes them, without the columns of keys.
+        Public facts about the columns of each table, as `LatentFactorSynthesizer` takes them, without the columns of keys. Unknown facts
+        are bought first, those of all tables together: ``Continuous(bounds="private")`` for a tenth of the budget, ``Nominal("private")``
+        for a tenth of epsilon and of delta. Levels beyond 64 of a column are merged for pairs, by noisy counts.
     links : list of Children, default=None
         How tables hang on each other: a tree, whose root is the table that hangs on none. None: as a `LinkedSchema` states.
     rules : list of AtMost, Compared and Total, default=()
@@ -66,6 +69,7 @@ class LinkedTablesSynthesizer(PrivateEstimator):
     Attributes
     ----------
     schemas_ : dict of str to Schema
+        With the bounds and levels that were bought.
     factors_ : dict of (str, str) to LinkFactors
         The model of each link, by the names of the parent's table and of the child's.
     marginals_consistent_ : dict of tuple of tables to dict of tuple of columns to ndarray
@@ -100,7 +104,8 @@ class LinkedTablesSynthesizer(PrivateEstimator):
     *Privacy.* `fit` is epsilon-differentially private, or (epsilon, delta) if delta > 0, under `neighboring`, where one root with all that
     hangs on it is replaced by any other, or comes or goes. A root is the mean of the rows that pairs of its children make with it, times a
     public whole number: all norms are convex, so it moves no sum by more than one row does (proof: ``statistics/_linked.py``). A person is
-    protected as a part of the household.
+    protected as a part of the household. Levels and bounds are bought from one row of each root, with one of its persons, whom a hash
+    chooses.
 
     References
     ----------
@@ -162,12 +167,22 @@ class LinkedTablesSynthesizer(PrivateEstimator):
 
     def _open_table(self, X: Mapping[str, Table]) -> tuple[Rows, dict[str, Any]]:
         key, skips_damaged = make_stream(self.random_state).child("rows of roots").bytes(KEY_OF_ORDER), self.neighboring != "replace_one"
-        forest, self._container = open_forest(self.schemas, self.links, X, rules=self.rules, key=key, skips_damaged=skips_damaged)
-        self.n_features_in_ = sum(len(table.schema) for table in self._container.formats.values())
-        return Rows(InMemory(forest), self.n_features_in_, len(forest), n_jobs=1), {}
+        forest, form = read_forest(self.schemas, self.links, X, self.rules, key=key, skips_damaged=skips_damaged, buys=True)
+        self._container, self.n_features_in_ = form, sum(len(table.schema) for table in form.formats.values())
+        rows = Rows(InMemory(forest), self.n_features_in_, len(forest), n_jobs=1)
+        _, missing = private_columns(form.side_by_side(), rows, MAX_CODES + 1)
+        for fact in missing:
+            fact.check(self.epsilon, self.delta)
+        # A root is one row of what is bought first, and of all that follows.
+        return (rows.map(Forest.one_row_of_each), {"missing": missing}) if missing else (rows.map(form.encode).materialize(), {})
+
+    def _close(self, bought: Mapping[int, Any], rows: Rows, facts: Facts) -> tuple[Rows, Facts]:
+        self._container, changes = self._container.close(bought)
+        read = partial(Forest.map_tables, change=changes)
+        return replace(rows, maps=(read, self._container.encode)).materialize(), facts
 
     def _plan(self, facts: Facts) -> LinkedPlan:
-        form = self._container
+        form = self._container.with_kinds(with_placeholder_kinds(self._container.side_by_side().schema, MAX_CODES + 1))
         names = [form.root, *(link.table for link in form.links)]
         tables = {name: Schema(form.schemas[name].coded) for name in names}
         groups = {name: _groups(name, list(tables[name]), form.links) for name in names}
@@ -178,7 +193,8 @@ class LinkedTablesSynthesizer(PrivateEstimator):
 
     def _release(self, rows: Rows, plan: LinkedPlan, budget: Budget) -> None:
         """Release bins of numbers, then counts of columns and of families of pairs; fit a model of each link to their estimates."""
-        bins = {table: release_bins(rows, table, plan, budget) for table in plan.tables}
+        bins: dict[str, Any] = {table: release_bins(rows, table, plan, budget) for table in plan.tables}
+        bins = {table: {**links, **release_levels(rows, table, plan, budget)} for table, links in bins.items()}
         recodings = {table: plan.recodings(table, of_table) for table, of_table in bins.items()}
         codings = {table: Coding(tuple(range(len(plan.tables[table]))), own) for table, own in recodings.items()}
         sizes = {table: plan.sizes(table, of_table) for table, of_table in bins.items()}
@@ -290,7 +306,7 @@ class LinkedTablesSynthesizer(PrivateEstimator):
     def _columns(self, table: str, codes: np.ndarray, owner: np.ndarray | None, rng: np.random.Generator) -> list[np.ndarray]:
         """Return the columns of a table, as they are written, from codes."""
         grids = grids_of(self._tables[table])
-        linked = {name: link_column(link, grids[name]) for name, link in self._bins[table].items()}
+        linked = {name: link_column(link, grids.get(name)) for name, link in self._bins[table].items()}
         return self._container.decode(table, draw_values(list(codes), self._tables[table], linked, rng), owner)
 
     def _check_loaded_columns(self) -> None:

@@ -3,7 +3,7 @@
 from skdpsynth.tables._cells import numbers_of
 from skdpsynth.tables._encoder import MixedTypeEncoder, encode
 from skdpsynth.tables._findings import Findings, Violations, count_violations, findings_of
-from skdpsynth.tables._forest import KEY_OF_ORDER, Forest, LinkedFormat, check_tables, findings_of_links, most_of, open_forest
+from skdpsynth.tables._forest import KEY_OF_ORDER, Forest, LinkedFormat, check_tables, findings_of_links, most_of, open_forest, read_forest
 from skdpsynth.tables._given_cells import Evidence, IncompleteRows, allowed_cells, with_all
 from skdpsynth.tables._open import (
     ClipToBounds,

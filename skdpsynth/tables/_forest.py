@@ -38,6 +38,7 @@ from skdpsynth.frames import (
     RowHash,
     Source,
     Table,
+    TableKind,
     concatenate,
     label_list,
     open_source,
@@ -46,7 +47,16 @@ from skdpsynth.frames import (
 )
 from skdpsynth.persistence import savable
 from skdpsynth.tables._findings import Finding, Findings, findings_of
-from skdpsynth.tables._open import check_enough, check_no_text, infers_dtypes, read_column, read_columns, split_under
+from skdpsynth.tables._open import (
+    ApplyPrivateFacts,
+    check_enough,
+    check_no_text,
+    close_schema,
+    infers_dtypes,
+    read_column,
+    read_columns,
+    split_under,
+)
 from skdpsynth.tables._table import TableFormat, check_room, name_table_in_errors
 
 Columns: TypeAlias = list[np.ndarray]
@@ -62,6 +72,7 @@ class Forest:
     tables: Mapping[str, Columns]  # of each: its own columns, as `read_columns` gives them, and those that links add
     owners: Mapping[str, np.ndarray]  # of each child table, the places of its rows' parents, in ascending order
     parents: Mapping[str, str]  # of each child table, parents before children
+    hashes: np.ndarray | None = None  # a whole number of each root, which follows from its key and cells and is as good as random
 
     def __len__(self) -> int:
         return len(self.tables[self.root][0])
@@ -74,7 +85,8 @@ class Forest:
             sizes = counts[wanted]
             owners[child] = np.repeat(np.arange(len(wanted)), sizes)
             chosen[child] = np.repeat((np.cumsum(counts) - counts)[wanted], sizes) + ranks_within(owners[child])
-        return replace(self, tables={name: take_rows(columns, chosen[name]) for name, columns in self.tables.items()}, owners=owners)
+        tables = {name: take_rows(columns, chosen[name]) for name, columns in self.tables.items()}
+        return replace(self, tables=tables, owners=owners, hashes=None if self.hashes is None else self.hashes[roots])
 
     def counts(self, child: str) -> np.ndarray:
         """Return how many rows of a child table each row of its parent has."""
@@ -84,6 +96,25 @@ class Forest:
     def map_tables(self, change: Mapping[str, Callable[[Columns], Columns]]) -> "Forest":
         """Return this with other columns in some tables, of the same rows."""
         return replace(self, tables={name: change[name](each) if name in change else each for name, each in self.tables.items()})
+
+    def one_row_of_each(self) -> Columns:
+        """Return the columns of all tables side by side, in one row of each root: of every table one of its rows, or missing cells.
+
+        Which one follows from the root alone. So a root is one row of an ordinary table, in whatever is released of these: also of levels
+        that nobody knows, which are shown where enough rows have them. Each of k siblings is as likely, so that the counts to expect are
+        those of rows that weigh 1/k; but no root has several levels that no other one has, for all of which delta would pay.
+        """
+        places, columns = {self.root: np.arange(len(self))}, Columns()
+        left = np.zeros(len(self), dtype=np.int64) if self.hashes is None else self.hashes  # without any the first row is taken
+        for child, parent in self.parents.items():
+            counts = np.append(self.counts(child), 0)  # the last one, of no row
+            of, most = places[parent], np.maximum(counts, 1)
+            places[child] = np.where(counts[of] > 0, (np.cumsum(counts) - counts)[of] + left % most[of], -1)
+            left = left // most[of]
+        for name, cells in self.tables.items():
+            blanks = (np.array([None if each.dtype == object else np.nan if each.dtype.kind == "f" else 0], each.dtype) for each in cells)
+            columns += [np.append(each, blank)[places[name]] for each, blank in zip(cells, blanks, strict=True)]
+        return columns
 
 
 @savable
@@ -122,12 +153,44 @@ class LinkedFormat:
         """Return the links below a table, or all, by the names of their tables."""
         return {link.table: link for link in self.links if name in (None, link.of)}
 
+    def side_by_side(self) -> TableFormat:
+        """Return the format of `Forest.one_row_of_each`, whose columns are called by their table, too."""
+        kinds, dtypes = dict[Any, Any](), dict[Any, str]()
+        for name, table in self.formats.items():
+            kinds |= {(name, column): table.schema[column] for column in self.read_columns(name)}
+            dtypes |= {(name, column): dtype for column, dtype in zip(table.columns, table.dtypes, strict=True)}
+        return TableFormat(TableKind("numpy", tuple(kinds), tuple(map(dtypes.__getitem__, kinds))), Schema(kinds))
+
+    def with_kinds(self, kinds: Mapping[Any, Any]) -> "LinkedFormat":
+        """Return this with the kinds of columns side by side."""
+        formats = {}
+        for name, table in self.formats.items():
+            own = {column: kinds.get((name, column), kind) for column, kind in table.schema.items()}
+            formats[name] = table.with_schema(table.schema.with_kinds(own))
+        return replace(self, formats=formats)
+
+    def close(self, bought: Mapping[int, Any]) -> tuple["LinkedFormat", dict[str, Callable[[Columns], Columns]]]:
+        """Return this with bounds and levels that were bought, by their places side by side, and what reads each table so."""
+        stated, changes, start = self.side_by_side(), dict[str, Callable[[Columns], Columns]](), 0
+        closed, facts = close_schema(stated.schema, stated.dtypes, bought)
+        for name in self.formats:
+            stop = start + len(self.read_columns(name))
+            own = {place - start: kind for place, kind in facts.kinds.items() if start <= place < stop}
+            changes[name], start = ApplyPrivateFacts(own), stop
+        return self.with_kinds(closed), changes
+
     def check_columns(self) -> None:
         """Refuse orders, heads and rules that columns cannot have, and columns that have the names of added ones."""
         _ = self.rules  # which are checked when they are made, with heads
         for name, table in self.formats.items():
             if taken := [column for column in self._columns_of_links(name) if column in table.schema]:
                 raise ValueError(f"schema of {short_repr(name)} must not have {list_names(taken)}, which a link adds; rename the column.")
+            link = self.below().get(name)
+            needed = [] if link is None or link.until is link.grid is None else [link.order, link.until]
+            if private := [column for column in needed if getattr(table.schema.get(column), "stand_in", None)]:
+                raise ValueError(
+                    f"order must have public bounds beside until or a grid, and so must until, but {list_names(private)} has none."
+                )
             self._history(name)
 
     # Columns. Those of a forest are in the order of the schema, whatever that of the caller's table is.
@@ -166,7 +229,8 @@ class LinkedFormat:
         return self.rules.heads.get(link.table, {})
 
     def encode(self, forest: Forest) -> Forest:
-        """Return a forest with the columns that are modeled, from one with all that mechanisms may see."""
+        """Return a forest with the columns that are modeled and those that links add, from one with the columns that were read."""
+        forest = _with_added(self, forest)
         tables = dict(forest.tables)
         for name in self.formats:
             read, owner = dict(zip(self.read_columns(name), tables[name], strict=False)), forest.owners.get(name, np.arange(len(forest)))
@@ -238,18 +302,34 @@ def most_of(link: Children) -> int:
 
 
 def open_forest(
-    schemas: Any, links: Any, X: Mapping[str, Table], *, rules: Any = (), key: bytes = bytes(KEY_OF_ORDER), skips_damaged: bool = False
+    schemas: Any, links: Any, X: Mapping[str, Table], rules: Any = (), key: bytes = bytes(KEY_OF_ORDER)
+) -> tuple[Forest, LinkedFormat]:
+    """Read linked tables as `read_forest` does, and add the columns of links."""
+    forest, linked = read_forest(schemas, links, X, rules, key=key)
+    return linked.encode(forest), linked
+
+
+def read_forest(
+    schemas: Any,
+    links: Any,
+    X: Mapping[str, Table],
+    rules: Any = (),
+    *,
+    key: bytes = bytes(KEY_OF_ORDER),
+    skips_damaged: bool = False,
+    buys: bool = False,
 ) -> tuple[Forest, LinkedFormat]:
     """Read linked tables, a dict of whatever a fit takes as a table, or refuse them in one sentence that quotes no cell.
 
     `schemas`, `links`, `rules`: what `LinkedSchema.of` takes. `key`: of the hash that orders rows. `skips_damaged`: as of `open_source`.
+    `buys`: whether bounds and levels may be private, which are still to be bought.
     """
-    linked, tables = _read_tables(LinkedSchema.of(schemas, links, rules), X, key, skips_damaged)
+    linked, tables = _read_tables(LinkedSchema.of(schemas, links, rules), X, key, skips_damaged, buys)
     return _forest_of(linked, tables), linked
 
 
 def _read_tables(
-    stated: LinkedSchema, X: Mapping[str, Table], key: bytes, skips_damaged: bool
+    stated: LinkedSchema, X: Mapping[str, Table], key: bytes, skips_damaged: bool, buys: bool
 ) -> tuple[LinkedFormat, dict[str, "_TableRows"]]:
     if not isinstance(X, Mapping) or X.keys() != stated.schemas.keys():
         raise ValueError(
@@ -269,7 +349,7 @@ def _read_tables(
     of_keys, formats = _labels_of_keys(stated, keys), {}
     for name, (source, kind, _) in opened.items():
         with name_table_in_errors(f"X[{short_repr(name)}]"):
-            formats[name] = _format_of(source, TableFormat(kind), stated.schemas[name], of_keys[name])
+            formats[name] = _format_of(source, TableFormat(kind), stated.schemas[name], of_keys[name], buys)
     linked, known = LinkedFormat(stated, formats, keys), LabelNumbers()
     linked.check_columns()
     tables = {name: _read_table(linked, name, source, raw, of_keys[name], known, key) for name, (source, _, raw) in opened.items()}
@@ -301,12 +381,12 @@ def _labels_of_keys(stated: LinkedSchema, keys: Mapping[str, tuple]) -> dict[str
     return {name: {each: labels.get((name, each), True) for each in _columns_of_keys(name, stated.links, keys)} for name in stated.schemas}
 
 
-def _format_of(source: Source, table: TableFormat, schema: Schema, keys: Mapping[Any, Any]) -> TableFormat:
+def _format_of(source: Source, table: TableFormat, schema: Schema, keys: Mapping[Any, Any], buys: bool) -> TableFormat:
     """Return the format of a table whose keys come back, with their labels, or refuse a schema that does not fit it."""
     if wrong := [name for name in keys if not isinstance(schema.get(name, Identifier()), Identifier)]:
         raise ValueError(f"schema must leave out {list_names(wrong)}, or say Identifier(), because it is of a key; correct it.")
     kinds = {name: Identifier(labels) for name, labels in keys.items()}
-    table = table.match(Schema({**schema, **kinds}, schema.rules, schema.read), are_inferred=infers_dtypes(source))
+    table = table.match(Schema({**schema, **kinds}, schema.rules, schema.read), buys, infers_dtypes(source))
     check_no_text(table.schema)
     check_room(table)
     return table
@@ -317,6 +397,7 @@ class _TableRows:
     columns: Columns
     labels: dict[Any, np.ndarray]  # numbers of the labels of each column of a key
     times: np.ndarray  # by which rows are ordered, those of one time as they stand
+    hashes: np.ndarray
 
 
 def _read_table(
@@ -340,9 +421,10 @@ def _read_table(
         parts.append([*part, *(coded[places[each]] for each in linked.read_columns(name))])
     read, n_keys = concatenate(parts), len(keys)
     words = [word for numbers in read[:n_keys] for word in known.hashes(numbers)]
-    read = take_rows(read, np.lexsort(RowHash(key)(words, read[n_keys:])))
+    high, low = RowHash(key)(words, read[n_keys:])
+    *read, high = take_rows([*read, high], np.lexsort((high, low)))
     times, own = (np.zeros(len(read[0])), read[n_keys:]) if order is None else (read[n_keys], read[n_keys + 1 :])
-    return _TableRows(own, dict(zip(keys, read, strict=False)), times)
+    return _TableRows(own, dict(zip(keys, read, strict=False)), times, (high >> np.uint64(1)).astype(np.int64))
 
 
 # Rows of roots
@@ -408,7 +490,8 @@ def _forest_of(linked: LinkedFormat, tables: Mapping[str, _TableRows]) -> Forest
         rows[name] = places[ranks_within(owner[places]) < link.most]
         owners[name] = owner[rows[name]]
     chosen = {name: take_rows(table.columns, rows[name]) for name, table in tables.items()}
-    return linked.encode(_with_added(linked, Forest(linked.root, chosen, owners, {link.table: link.of for link in linked.links})))
+    hashes = tables[linked.root].hashes[rows[linked.root]]
+    return Forest(linked.root, chosen, owners, {link.table: link.of for link in linked.links}, hashes)
 
 
 def _distinct(owner: np.ndarray, keys: np.ndarray) -> np.ndarray:
@@ -443,7 +526,7 @@ def _with_added(linked: LinkedFormat, forest: Forest) -> Forest:
 
 def findings_of_links(stated: LinkedSchema, X: Mapping[str, Table]) -> dict[str, list[Finding]]:
     """Return by table which keys and numbers of children are not as links say: for those who hold the tables alone."""
-    linked, tables = _read_tables(stated, X, bytes(KEY_OF_ORDER), skips_damaged=False)
+    linked, tables = _read_tables(stated, X, bytes(KEY_OF_ORDER), skips_damaged=False, buys=True)
     own, theirs = _keys_of(linked, tables)
     found: dict[str, list[Finding]] = {name: [] for name in tables}
 

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdpsynth._validation import short_repr
-from skdpsynth.domain import Continuous
+from skdpsynth.domain import Continuous, Nominal
 from skdpsynth.frames import Table
-from skdpsynth.tables import Forest, LinkedFormat, most_of, open_forest
+from skdpsynth.tables import Forest, LinkedFormat, most_of, read_forest
 
 N_EXTREMES = 6  # of extreme roots: cells all at the one end or the other, and no row, one, or as many as count below each
 
@@ -28,8 +29,10 @@ class Roots:
             raise TypeError(
                 f"X must be a dict of tables for {type(estimator).__name__}, got {short_repr(X)}; its roots are what is fitted."
             )
-        forest, linked = open_forest(estimator.schemas, estimator.links, X)
-        return cls(_join(_extreme_roots(linked), forest), linked)
+        forest, linked = read_forest(estimator.schemas, estimator.links, X, buys=True)
+        cells = zip(linked.side_by_side().schema.values(), forest.one_row_of_each(), strict=True)
+        linked, changes = linked.close({place: _facts_of(*each) for place, each in enumerate(cells) if each[0].stand_in})
+        return cls(_join(_extreme_roots(linked), linked.encode(forest.map_tables(changes))), linked)
 
     def take(self, places: Sequence[int] | np.ndarray) -> dict[str, Table]:
         """Return roots by their places as tables, with keys that are made anew."""
@@ -41,13 +44,20 @@ class Roots:
         return self.take(places if order is None else np.random.default_rng(order).permutation(places))
 
     def neighbors(self, relation: str, n_samples: int) -> tuple[dict[str, Table], list[dict[str, Table]]]:
-        """Return tables and their neighbors: the first root has as many rows as count, all at one end, and is replaced, or disappears."""
+        """Return tables and their neighbors: the last root has as many rows as count, all at one end, and is replaced, or disappears."""
         rest = np.random.default_rng(0).integers(len(self.forest), size=n_samples - 1)
         first, *others = np.arange(N_EXTREMES)[::-1]
-        table = self.take([first, *rest])
+        table = self.take([*rest, first])  # so that the keys of the rest stay
         if relation == "replace_one":
-            return table, [self.take([other, *rest]) for other in [*others, len(self.forest) - 1]]
-        return table, [self.take(rest), *(self.take([first, *rest, other]) for other in others)]
+            return table, [self.take([*rest, other]) for other in [*others, len(self.forest) - 1]]
+        return table, [self.take(rest), *(self.take([*rest, first, other]) for other in others)]
+
+
+def _facts_of(kind: Continuous | Nominal, column: np.ndarray) -> Any:
+    """Return bounds or levels of the rows, for tests of a schema that lacks them."""
+    if isinstance(kind, Nominal):
+        return sorted({cell for cell in column.tolist() if cell is not None}, key=str)
+    return np.nanmin(column), np.nanmax(column) + 1
 
 
 def _extreme_roots(linked: LinkedFormat) -> Forest:
