@@ -261,7 +261,6 @@ def test_each_table_is_checked_against_its_schema(folder):
         ("most: 2", "most: 2\n  head: {mode: tram}", "head must have levels of column 'mode', got 'tram'"),
         ("most: 2", "most: 2\n  order: mood", "order must be a column of 'trip'"),
         ("key: household_id", "key: home", "table 'person' of INPUT must have the column 'home'"),
-        ("levels: [car, bus]", "levels: private", "schema of column 'mode' has private levels, which is not supported here"),
     ],
 )
 def test_a_check_of_tables_refuses_what_a_fit_would(folder, old, new, words):
