@@ -93,6 +93,11 @@ class LinkedTablesSynthesizer(PrivateEstimator):
     BudgetExceededError
         If a shared accountant has less than ``epsilon`` left; nothing is drawn then.
 
+    Warns
+    -----
+    SmallSampleWarning
+        If noise hides most pairs of columns.
+
     See Also
     --------
     skdpsynth.domain.Children : How tables hang on each other.
@@ -205,7 +210,20 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         self.factors_ = {(link.of, link.table): _fit_link(link, counted) for link in plan.links}
         self.marginals_consistent_, self.marginals_errors_ = counted.attributes()
         self.n_samples_ = plan.n_samples or max(1, round(counted.mass(plan.root)))
+        self._warn_of_noise(budget)
         self._size_error = 0.0 if plan.n_samples else math.sqrt(counted.own[plan.root].variance_of_total)
+
+    def _warn_of_noise(self, budget: Budget) -> None:
+        """Warn, by public and noisy numbers, where noise alone makes a total variation of 1 in most tables of pairs."""
+        tables = [
+            (each, self.marginals_errors_[of][key]) for of, found in self.marginals_consistent_.items() for key, each in found.items()
+        ]
+        noisy = [each.size * error > self.n_samples_ * math.sqrt(2 * math.pi) for each, error in tables if each.ndim == 2]
+        if 2 * sum(noisy) > len(noisy):
+            budget.warn(
+                f"Noise is as large as the counts of {sum(noisy)} of {len(noisy)} pairs of columns, at so many rows of the root and this "
+                "budget, so only strong dependences are kept: use more rows, delta > 0, a larger epsilon or fewer columns."
+            )
 
     def sample(self, n_samples: int | None = None, random_state: Seed = None) -> dict[str, Any]:
         """Draw synthetic tables; this is post-processing and costs no privacy.

@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import warnings
 from collections import Counter
 from fractions import Fraction
 
@@ -18,7 +19,7 @@ from sklearn.base import clone
 import skdpsynth
 from skdpsynth import LinkedTablesSynthesizer, PrivacyAccountant
 from skdpsynth.domain import Children, Continuous, Date
-from skdpsynth.exceptions import BudgetExceededError
+from skdpsynth.exceptions import BudgetExceededError, SmallSampleWarning
 from skdpsynth.persistence import from_bytes, load, to_bytes
 from skdpsynth.testing import check_synthesizer
 
@@ -586,3 +587,14 @@ def test_dates_missing_cells_and_levels_that_nobody_knows_are_read_as_schemas_sa
     assert set(drawn["household"]["region"]) <= {"north", "south"}
     assert drawn["person"]["age"].isna().any()
     assert drawn["person"]["born"].between("1900-01-01", "2020-12-31").all()
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_or_remove_one"])
+def test_a_fit_warns_where_noise_hides_most_pairs_and_only_there(hasty, neighboring):
+    for epsilon, n, is_noisy in ((1.0, 60, True), (1.0, 3000, False), (float("inf"), 60, False)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            quick(epsilon=epsilon, neighboring=neighboring).fit(two(n))
+        told = [str(each.message) for each in caught if each.category is SmallSampleWarning]
+        assert len(told) == is_noisy
+        assert all("Noise is as large as the counts of" in each for each in told)
