@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from skdpsynth._parallel import cached_property, one_blas_thread
 from skdpsynth.models._latent_factors import quasi_normal
 from skdpsynth.models._mixture import Mixture
-from skdpsynth.models._mixture_sampling import CommonNodeSampler, MixtureSampler
+from skdpsynth.models._mixture_sampling import CommonNodeSampler, MixtureSampler, balanced_half
 from skdpsynth.models._training import (
     INDEPENDENT,
     PLATEAU_TOLERANCE,
@@ -35,12 +35,16 @@ _WORK = 1e8  # of a step of all fits, in products
 _VARIANCE, _LEAST_VARIANCE = 2.0, 0.3  # of the prior of loadings
 _NOISY = 0.007  # noise of a frequency of a parent and a child, beyond which loadings of shared factors have less
 _OTHER = 2.0  # times the prior variance: of loadings that only the special role has
+_TOGETHER = 0.3  # times as many steps of all fits as one model, where noise is low
+_LOW_NOISE = 0.05  # total variation that noise adds to the table of a column of a parent and one of a child
 _START = 0.1  # deviation of the first loadings
 _LEAST_DEVIATION = 0.3  # of a count: less is less than what rounding to whole numbers adds
 _BLOCK = 1 << 16  # rows that `MixtureSampler` draws at once
+_BALANCED = 1 << 23  # parents times pairs of their codes, beyond which they are not chosen to be even: that would take seconds
 _CELLS = 1 << 19  # rows times nodes at once
 
 Pair = tuple[int, int]
+_Fit = tuple[np.ndarray, np.ndarray, list[np.ndarray]]  # points of z, points of u, and parameters
 PairTables = Mapping[Pair, np.ndarray]
 
 
@@ -156,51 +160,51 @@ def _matrices(tables: LinkTables, family: str, own: PairTables, sizes: tuple[np.
 
 
 class _Descent:
-    """The parameters of a fit, and the derivatives of its objective.
+    """The parameters of a mixture of fits, and the derivatives of its objective.
 
     X(z) = softmax(a + B z) is the law of a parent's codes, s(z) = sigmoid(e + f z) the probability that one of its children is the special
     one, S(z) the law of a child's codes in that role and R(z) of all others: means over nodes u of softmax(c + D z + E u), with more
     intercepts and loadings for S. The codes of k children have the law R + s (S - R) / k in the mean, and pairs of siblings have that of
     ``R R' + s / k (S R' + R S' - 2 R R')``. Minimized are the squared errors of all tables times their precisions, and the part of a normal
-    prior, as in `train_factors`. How many children there are given z counts as known where tables of children are fitted: else their
-    errors, which are larger, would move it.
+    prior, as in `train_factors`, in the mean over fits. How many children there are given z counts as known where tables of children are
+    fitted: else their errors, which are larger, would move it.
     """
 
-    def __init__(self, targets: _Targets, Z: np.ndarray, U: np.ndarray, variance: float, seed: int) -> None:
-        self.targets, self.Z, self.U = targets, Z, U.reshape(-1, U.shape[-1])
-        rng, dtype, (n_factors, n_own) = np.random.default_rng(seed), Z.dtype, (Z.shape[1], U.shape[-1])
-
-        def start(n_codes: int, n_factors: int) -> np.ndarray:
-            return (_START * ndtri(rng.uniform(0.01, 0.99, (n_codes, n_factors)))).astype(dtype)
-
-        a, c = (np.log(np.maximum(t, 1e-4))[:, None].astype(dtype) for t in (targets.parent.one_way, targets.one_way / targets.mass))
-        self.parameters = [a, start(len(a), n_factors), c, start(len(c), n_factors), start(len(c), n_own)]
-        self.parameters += [np.zeros((1, 1), dtype), start(1, n_factors), 3 * start(len(c), 1), start(len(c), n_factors)]
+    def __init__(self, targets: _Targets, parts: Sequence[_Fit], variance: float) -> None:
+        self.targets, self.parts = targets, parts
         noise = (targets.parent.deviation / targets.parent.n) ** 2
-        of_parent, of_child, pull = targets.parent.smoothness, targets.smoothness, noise / variance
+        of_parent, of_child, pull = targets.parent.smoothness, targets.smoothness, noise / variance / len(parts)
         self.priors = {1: (of_parent, pull), 3: (of_child, pull), 4: (of_child, pull * variance / _VARIANCE)}
         self.priors |= dict.fromkeys((7, 8), (of_child, pull / _OTHER)) | {6: (INDEPENDENT, pull / _OTHER)}
         counted = (targets.parent.mask, targets.cross[1], targets.child[1], targets.siblings[1])
         self.least_fall = PLATEAU_TOLERANCE * WINDOW * sum(map(np.count_nonzero, counted)) / 4 * noise
 
+    @property
+    def parameters(self) -> list[np.ndarray]:
+        return [each for _, _, own in self.parts for each in own]
+
     def gradients(self) -> tuple[list[np.ndarray], float]:
-        a, B, c, D, E, *role = self.parameters
-        at = Probabilities.of(self.targets.parent, a + B @ self.Z.T)
-        Y, share = _at_own_nodes(c, D, E, role, self.Z, self.U, self.targets.to_columns)
-        beside, by_cells, by_share, value = self._errors(at.singles, Y.reshape(len(c), len(self.Z), 2, -1), share)
-        by_parent, square = at.slope(self.targets.parent, beside)
-        by_parent /= len(self.Z)
-        by_role = by_cells.sum(axis=3)
-        by_child, by_special, by_share = by_role.sum(axis=2), by_role[:, :, 0], (by_share * share * (1 - share))[None]
-        found = []
-        for slope in (by_parent, by_child, by_share, by_special):
-            found += [slope.sum(axis=1, keepdims=True), slope @ self.Z]
-        found.insert(4, by_cells.reshape(len(c), -1) @ self.U)
-        for place, (smoothness, pull) in self.priors.items():
-            pulled = smoothness.times(self.parameters[place]) * np.asarray(pull, self.Z.dtype)
-            found[place] += pulled
-            value += float(np.vdot(pulled, self.parameters[place])) / 2
-        return found, value + square
+        t, n_codes = self.targets, len(self.targets.one_way)
+        at = Probabilities.of(t.parent, np.hstack([own[0] + own[1] @ Z.T for Z, _, own in self.parts]))
+        of_children = [_at_own_nodes(c, D, E, role, Z, U, t.to_columns) for Z, U, (_, _, c, D, E, *role) in self.parts]
+        laws, shares = zip(*of_children, strict=True)
+        share = np.concatenate(shares)
+        beside, cells, of_share, value = self._errors(at.singles, np.hstack(laws).reshape(n_codes, len(share), 2, -1), share)
+        by_parent, square = at.slope(t.parent, beside)
+        slopes = by_parent / len(share), cells, (of_share * share * (1 - share))[None]
+        found, value = list[np.ndarray](), value + square
+        for (Z, U, own), *each in zip(self.parts, *(np.split(slope, len(self.parts), axis=1) for slope in slopes), strict=True):
+            by_parent, by_cells, by_share = each
+            by_role, part = by_cells.sum(axis=3), []
+            for slope in (by_parent, by_role.sum(axis=2), by_share, by_role[:, :, 0]):
+                part += [slope.sum(axis=1, keepdims=True), slope @ Z]
+            part.insert(4, by_cells.reshape(n_codes, -1) @ U)
+            for place, (smoothness, pull) in self.priors.items():
+                pulled = smoothness.times(own[place]) * np.asarray(pull, Z.dtype)
+                part[place] += pulled
+                value += float(np.vdot(pulled, own[place])) / 2
+            found += part
+        return found, value
 
     def _errors(self, X: np.ndarray, Y: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
         """Return derivatives by X, times the number of nodes, by the logits of Y, and by the share, and the errors but the parent's."""
@@ -323,13 +327,14 @@ class LinkFactors:
         """Return codes of n parents, shape (n_columns, n), and their nodes of z."""
         mixture, order = self.parent(), rng.permutation(n)
         common, sampler = CommonNodeSampler(mixture.weights, rng), MixtureSampler(mixture, rng, self.n_nodes)
-        codes, nodes = np.empty((mixture.n_columns, n), dtype=np.int64), np.empty(n, dtype=np.int64)
-        for block, start in enumerate(range(0, n, _BLOCK)):
-            rows = order[start : start + _BLOCK]
-            counts = common.counts(len(rows), block)
-            nodes[rows] = np.repeat(np.arange(self.n_nodes), counts)
-            codes[:, rows] = list(sampler.codes(len(rows), block, rng, counts))
-        return codes, nodes
+        drawn, is_balanced = np.empty((mixture.n_columns + 1, n), dtype=np.int64), n * mixture.n_columns**2 <= _BALANCED
+        size = _BLOCK >> is_balanced
+        for block, start in enumerate(range(0, n, size)):
+            rows = order[start : start + size]
+            counts = common.counts(len(rows) << is_balanced, block)
+            of_rows = [*sampler.codes(len(rows) << is_balanced, block, rng, counts), np.repeat(np.arange(self.n_nodes), counts)]
+            drawn[:, rows] = balanced_half(of_rows, rng) if is_balanced else of_rows
+        return drawn[:-1], drawn[-1]
 
     def draw_nodes(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Draw the node of z of each parent given its codes, shape (n_columns, n)."""
@@ -410,11 +415,38 @@ def fit_link_factors(tables: LinkTables, n_factors: int = 32) -> LinkFactors:
     Z = quasi_normal(n_fits * _NODES, n_factors).astype(np.float32).reshape(n_fits, _NODES, n_factors)
     # Points of u beside one z are far apart in the sequence, and those of one run even over all z.
     U = quasi_normal(n_fits * 2 * _OWN_NODES * _NODES, n_factors).astype(np.float32).reshape(n_fits, 2, _OWN_NODES, _NODES, n_factors)
-    U, fits = np.ascontiguousarray(U.transpose(0, 3, 1, 2, 4)), []
+    U, fits = np.ascontiguousarray(U.transpose(0, 3, 1, 2, 4)), list[_Fit]()
     variance = float(np.clip(_VARIANCE * (_NOISY * tables.n / tables.deviation("cross")) ** 2, _LEAST_VARIANCE, _VARIANCE))
     with one_blas_thread():
         for seed, (nodes, own) in enumerate(zip(Z, U, strict=True)):
-            descent = _Descent(targets, nodes, own, variance, seed)
-            descend(descent.parameters, [1.0] * len(descent.parameters), descent.gradients, n_steps, descent.least_fall)
-            fits.append(descent.parameters)
-    return LinkFactors((targets.parent.sizes, targets.sizes), Z, U, tuple(np.array(each) for each in zip(*fits, strict=True)))
+            fits.append((nodes, own.reshape(-1, n_factors), _start(targets, n_factors, seed)))
+            _descend(_Descent(targets, fits[-1:], variance), n_steps)
+        # The mixture averages the noise out that fits have taken up. Where there is little, it should err less than each of them.
+        if _noise_of_table(tables) < _LOW_NOISE:
+            _descend(_Descent(targets, fits, variance), int(_TOGETHER * n_steps), goes_on=True)
+    factors = tuple(np.array(each) for each in zip(*(parameters for _, _, parameters in fits), strict=True))
+    return LinkFactors((targets.parent.sizes, targets.sizes), Z, U, factors)
+
+
+def _descend(descent: _Descent, n_steps: int, goes_on: bool = False) -> None:
+    parameters = descent.parameters
+    descend(parameters, [1.0] * len(parameters), descent.gradients, n_steps, descent.least_fall, goes_on)
+
+
+def _noise_of_table(tables: LinkTables) -> float:
+    """Return the total variation that noise adds to a table of a parent and a child, in the mean."""
+    n_cells = np.mean([table.size for table in tables.cross.values()])
+    return float(n_cells * tables.deviation("cross") / tables.n / np.sqrt(2 * np.pi))
+
+
+def _start(targets: _Targets, n_factors: int, seed: int) -> list[np.ndarray]:
+    """Return the first parameters of a fit."""
+    rng, dtype = np.random.default_rng(seed), targets.one_way.dtype
+
+    def start(n_codes: int, n_factors: int) -> np.ndarray:
+        return (_START * ndtri(rng.uniform(0.01, 0.99, (n_codes, n_factors)))).astype(dtype)
+
+    a, c = (np.log(np.maximum(t, 1e-4))[:, None].astype(dtype) for t in (targets.parent.one_way, targets.one_way / targets.mass))
+    of_child = [c, start(len(c), n_factors), start(len(c), n_factors)]
+    role = [np.zeros((1, 1), dtype), start(1, n_factors), 3 * start(len(c), 1), start(len(c), n_factors)]
+    return [a, start(len(a), n_factors), *of_child, *role]

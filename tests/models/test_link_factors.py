@@ -86,23 +86,21 @@ def test_the_more_noise_the_narrower_is_the_prior_of_shared_factors(monkeypatch)
     monkeypatch.setattr(link_factors, "descend", lambda *_: 0)
     for deviation in (0.0, 5.0, 10.0, 100.0):
         fit_link_factors(link_tables(a_model(), {**DEVIATIONS, "cross": deviation}))
-    assert seen == [2.0, 2.0, pytest.approx(0.98), 0.3]
+    assert list(dict.fromkeys(seen)) == [2.0, pytest.approx(0.98), 0.3]
 
 
 @pytest.mark.parametrize(("masses", "precisions"), [(None, None), (MASSES, PRECISIONS)])
 def test_derivatives_are_those_of_the_documented_objective(masses, precisions):
-    """Of every parameter, by central differences in doubles, at tables of another model."""
-    wanted, model = link_tables(a_model(1), masses=masses, precisions=precisions), a_model(2, n_fits=1, n_nodes=2, n_own=2)
+    """Of every parameter of a mixture of two fits, by central differences in doubles, at tables of another model."""
+    wanted, model = link_tables(a_model(1), masses=masses, precisions=precisions), a_model(2, n_fits=2, n_nodes=2, n_own=2)
     targets = link_factors._Targets.of(replace(wanted, n_ordered=((3, 0, 4), (0, 3))), float)
-    descent = link_factors._Descent(targets, model.nodes[0], model.own_nodes[0], 0.7, 0)
-    for parameter, given in zip(descent.parameters, model.factors, strict=True):
-        parameter[:] = given[0]
+    own = [[given[fit] for given in model.factors] for fit in range(2)]
+    descent = link_factors._Descent(targets, list(zip(model.nodes, model.own_nodes.reshape(2, -1, 2), own, strict=True)), 0.7)
     numbers = columns_of(model.parent())[COUNT]
     relative = {"parent": 1.0, "cross": (4 / 5) ** 2, "child": 4.0, "siblings": (4 / 6) ** 2}
 
     def objective():
-        here = LinkFactors(model.sizes, model.nodes, model.own_nodes, tuple(each[None] for each in descent.parameters))
-        (columns, *own), of_wanted = tables_of(here, masses, numbers), (wanted.parent, wanted.cross, wanted.child, wanted.siblings)
+        (columns, *own), of_wanted = tables_of(model, masses, numbers), (wanted.parent, wanted.cross, wanted.child, wanted.siblings)
         total = (4 / 3) ** 2 * sum(((t - w) ** 2).sum() for t, w in zip(columns[0], wanted.parent[0], strict=True)) / 2
         total += (4 / 3) ** 2 * sum(((t - w) ** 2).sum() for t, w in zip(own[1][0], wanted.child[0], strict=True)) / 2
         families = {"parent": (columns[1], wanted.parent[1]), "cross": (own[0], wanted.cross)}
@@ -111,10 +109,10 @@ def test_derivatives_are_those_of_the_documented_objective(masses, precisions):
             for pair, table in found.items():
                 error = table - told[pair]
                 total += relative[family] * wanted.precisions.get((family, pair), 1.0) * (error**2).sum() / 2
-        B, D, E, f, *more = (descent.parameters[place] for place in (1, 3, 4, 6, 7, 8))
+        B, D, E, f, *more = (np.hstack(model.factors[place]) for place in (1, 3, 4, 6, 7, 8))
         own, smooth = targets.smoothness, (f * f).sum() / 2 + (B * targets.parent.smoothness.times(B)).sum()
         smooth += (D * own.times(D)).sum() + sum((x * own.times(x)).sum() for x in more) / 2
-        return total + (4 / 1000) ** 2 * (smooth / 0.7 + (E * own.times(E)).sum() / 2.0) / 2  # noise narrows shared factors alone
+        return total + (4 / 1000) ** 2 * (smooth / 0.7 + (E * own.times(E)).sum() / 2.0) / 2 / 2  # noise narrows shared factors alone
 
     slopes, value = descent.gradients()
     assert value == pytest.approx(objective(), rel=1e-4)
