@@ -101,7 +101,7 @@ def linked(tables, links, **facts):
 
 def in_order(child, parent, key, most):
     """Return the link of a history whose rows are in order: `linked` numbers them, as codes of times have many ties."""
-    return Link(child, parent, key, most=most, order=NTH, grid=range(most))
+    return Link(child, parent, key, most=most, order=NTH)
 
 
 def read(name):
