@@ -44,7 +44,7 @@ def short_repr(value: Any) -> str:
     if isinstance(shape, tuple) and all(isinstance(side, int) for side in shape):
         return f"a {kind.__name__} of shape {shape}"
     if kind not in (tuple, list, set, dict):
-        return f"a {kind.__name__}"
+        return f"a{'n' * (kind.__name__[0] in 'AEIO')} {kind.__name__}"
     return f"a {kind.__name__} of {len(value)}" if value else f"an empty {kind.__name__}"
 
 

@@ -583,7 +583,7 @@ def write_schema(rules=(), **changed):
     [
         ({"age": "kind: text"}, (), "drop the column from INPUT and from schema, or write kind: identifier"),
         ({"age": None}, (), "schema must name the columns of INPUT"),
-        ({"age": None, "other": "kind: text"}, (), "a column that --unit names has kind: identifier"),
+        ({"age": None, "other": "kind: text"}, (), "a column of --unit, or a key of linked tables, has kind: identifier, or is left out"),
         ({"age": "kind: continuous, bounds: open"}, (), "give bounds: [low, high]: public facts"),
         ({"age": "kind: continuous"}, (), "bounds must be two numbers [low, high]"),
         ({"age": "kind: continuous, bounds: [0.5, 99], integer: true"}, (), "or write integer: false"),

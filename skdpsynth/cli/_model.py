@@ -51,7 +51,7 @@ def sample(voice: Voice, path: str, rows: int | None, out: str, force: bool) -> 
     files = options.output_files(dict.fromkeys(model.schemas_, ".csv")) if hasattr(model, "links") else {}
     Outputs(force, [path]).check_table(out, voice, files)
     where = options.write_sample(model, rows, out, files)
-    voice.done({"rows": rows, "output": out}, f"Wrote {'rows' if rows is None else f'{rows} rows'} to {where}, at no cost of privacy.")
+    voice.done({"rows": rows, "output": out}, f"Wrote {options.count_rows(rows)} to {where}, at no cost of privacy.")
 
 
 @click.command(short_help="Write the public card of a model or a ledger, an .html page.")
@@ -99,7 +99,10 @@ def impute(voice: Voice, path: str, source: str, out: str, complete: bool, force
     from skdpsynth.frames import check_output_path, output_suffix, write_table
 
     where = write_rows(lambda place: write_table(check_output_path(place), filled, [filled], output_suffix(place)), out)
-    voice.done({"rows": len(filled), "output": out}, f"Wrote {len(filled)} rows to {where}. NOT PRIVATE: as secret as the rows of INPUT.")
+    voice.done(
+        {"rows": len(filled), "output": out},
+        f"Wrote {options.count_rows(len(filled))} to {where}. NOT PRIVATE: as secret as INPUT.",
+    )
 
 
 def _read_cells(place: str, schema: "Schema") -> Any:

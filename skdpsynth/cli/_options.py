@@ -30,7 +30,7 @@ _FLAGS = ("epsilon", "delta", "neighboring", "unit", "stratify", "target", "max_
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _WORDS: list[tuple[str, Any]] = [  # what Python says, and what stands for it in files and flags; the first that fits
     (r"say Identifier\(\)", "write kind: identifier"),
-    (r"a column that fit takes as unit is an Identifier\(\) or", "a column that --unit names has kind: identifier, or is"),
+    (r"a column that fit takes as unit, or (a .*?), is an Identifier\(\)", r"a column of --unit, or \1, has kind: identifier"),
     (r"Identifier\(labels=True\)", "kind: identifier with labels: true"),
     (r"Datetime\(time_unit='\w+', time_zone=None\)", "datetime"),
     (r"Datetime\(time_unit='\w+', time_zone=('.*?')\)", r"datetime of zone \1"),
@@ -189,10 +189,18 @@ _PACKED = {b"PAR1": ".parquet", b"\x1f\x8b": ".csv.gz"}  # first bytes of such f
 _PATH = click.Path()
 _DELTA_HELP = "Above 0, such as 1e-6, most noise is Gaussian, and much smaller for many columns."
 _RELATION_HELP = "Is the number of rows public (replace_one), or private (add_or_remove_one)?"
+_TABLE_HELP = "A .csv, .tsv or .parquet file, or '-', standard output; of linked tables a folder."
 _METHOD_HELP = "How to learn; auto says what it chose, and why."
 FORCE = click.option("--force", is_flag=True, help="Replace files that exist.")
 OUTPUT = click.option("-o", "--output", "out", type=_PATH, help="A file. Without it: standard output.")
-TABLE = click.option("-o", "--output", "out", required=True, type=_PATH, help="A .csv, .tsv or .parquet file; '-' is standard output.")
+TABLE = click.option(
+    "-o",
+    "--output",
+    "out",
+    required=True,
+    type=_PATH,
+    help="A .csv, .tsv or .parquet file, or '-', standard output; of linked tables a folder.",
+)
 SCHEMA = click.option("--schema", "stated", required=True, type=_PATH, help="Public facts about the columns: a .yaml or .json file.")
 EPSILON = click.option("--epsilon", type=float, required=True, help="The whole budget; a smaller one protects more. 1 is common.")
 DELTA = click.option("--delta", type=float, default=0.0, show_default=True, help=_DELTA_HELP)
@@ -404,6 +412,10 @@ class Outputs:
             import matplotlib  # noqa: F401
 
             import skdpsynth.report  # noqa: F401
+
+
+def count_rows(n: int | None) -> str:
+    return "rows" if n is None else f"{n} row{'s' * (n != 1)}"
 
 
 def write_text(path: str | None, text: str) -> None:

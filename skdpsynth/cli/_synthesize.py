@@ -176,7 +176,7 @@ def synthesize(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[s
     left = "" if accountant is None else f"; {float(accountant.remaining):g} of {float(accountant.epsilon):g} remain in {ledger}"
     voice.done(
         told,
-        f"Wrote {'rows' if n_rows is None else f'{n_rows} rows'} to {where}. Spent epsilon {float(record.spent):g}, delta "
+        f"Wrote {options.count_rows(n_rows)} to {where}. Spent epsilon {float(record.spent):g}, delta "
         f"{float(record.spent_delta):g}, {record.neighboring}; {whom}{left}.",
     )
 

@@ -261,6 +261,8 @@ class LinkedRules:
         """Return the column that a text names."""
         found = [ref for ref in self.kinds if text == f"{ref[0]}.{ref[1]}" and (may_be_computed or ref not in self.sums)]
         if not found:
+            if (named := text.rpartition(".head.")[0]) in self.links and self.links[named].head is None:
+                raise ValueError(f"{subject} must name heads where links state them, got {short_repr(text)}; state head.")
             such = " or ".join([*(f"{table}.column" for table in self.schemas), "table.head.column"])
             raise ValueError(f"{subject} must name columns that are modeled, whose facts are stated, as {such}, got {short_repr(text)}.")
         return found[0]
@@ -287,11 +289,14 @@ class LinkedRules:
         if child not in self.links or self.links[child].of != ref[0]:
             raise ValueError(f"Total must be of a table whose children are counted or summed, got {short_repr(rule.formula)}; correct it.")
         link = self.links.get(ref[0])
-        is_used = ref in self.sums or (link is not None and ref[1] in (link.order, link.until))
-        if is_used or not all(isinstance(kind, Continuous) for kind in kinds) or kinds[0].integer > kinds[-1].integer:
-            raise ValueError(
-                f"Total must be of numbers, computed once, no time of a history, and whole only if its parts are, got {short_repr(rule)}."
-            )
+        for is_right, told in (
+            (ref not in self.sums, "the only one of its column"),
+            (link is None or ref[1] not in (link.order, link.until), "of no time of a history"),
+            (all(isinstance(kind, Continuous) for kind in kinds), "of columns of numbers"),
+            (getattr(kinds[0], "integer", 0) <= getattr(kinds[-1], "integer", 0), "of a column that is not whole, as its parts are not"),
+        ):
+            if not is_right:
+                raise ValueError(f"Total must be {told}, got {short_repr(f'{rule.column} = {rule.formula}')}; correct it.")
         cells = {}
         for name, word in ((name.strip(), word.strip()) for name, _, word in (each.partition("=") for each in conditions)):
             levels = {str(level): level for level in getattr(self.schemas[child].get(name), "levels", ())}

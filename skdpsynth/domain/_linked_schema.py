@@ -163,11 +163,11 @@ def with_keys(linked: LinkedSchema, name: str) -> Schema:
 
 
 def propose_links(schemas: Mapping[str, Schema]) -> dict[str, Any]:
-    """Return tables as the file of a `LinkedSchema` has them, to be completed: each hangs on the one before it with most of its names."""
+    """Return tables as the file of a `LinkedSchema` has them, to be completed: each hangs on the first before it with most of its names."""
     links, in_keys = dict[str, dict[str, Any]](), {name: set[Any]() for name in schemas}
     for place, name in enumerate(schemas):
         if before := {other: [each for each in schemas[other] if each in schemas[name]] for other in [*schemas][:place]}:
-            parent = max(reversed(before), key=lambda other: len(before[other]))
+            parent = max(before, key=lambda other: len(before[other]))
             key = before[parent]
             links[name] = {"of": parent if key else "open", "key": (key[0] if len(key) == 1 else in_file(key)) or "open", "most": "open"}
             in_keys[name] |= {*key}

@@ -231,10 +231,12 @@ def parents_of(frame: Any, *, key: Any, columns: Sequence[Hashable], order: Hash
         told = "frame must be a data frame in memory, such as one of pandas or polars, whose columns have different names"
         raise TypeError(f"{told}, got {short_repr(frame)}.") from None
     keys, constant = ([each] if _is_column(each) else list_or_none(each) for each in (key, columns))
-    if not keys or not constant or not all(map(_is_column, [*keys, *constant])) or {*keys} & {*constant} or not {*keys, *constant} <= have:
+    if not keys or not constant or not all(map(_is_column, [*keys, *constant])) or {*keys} & {*constant}:
         raise ValueError(
             f"key and columns must name different columns of frame, at least one each, got {short_repr(key)} and {short_repr(columns)}."
         )
+    if lacking := [name for name in [*keys, *constant] if name not in have]:
+        raise ValueError(f"key and columns must be columns of frame, but it lacks {list_names(lacking)}; correct them.")
     if order is not None and (not _is_column(order) or order not in have):
         raise ValueError(f"order must be a column of frame, got {short_repr(order)}; correct it, or leave it out.")
     known = LabelNumbers()

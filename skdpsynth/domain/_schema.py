@@ -276,7 +276,7 @@ class Schema(InFiles, Mapping):
             wrong += [f"names {list_names(extra)}, which X lacks"] if extra else []
             raise ValueError(
                 f"schema must name the columns of X, each once, but {' and '.join(wrong)}; add what is missing, or leave the columns out "
-                "(X[list(schema)]); a column that fit takes as unit is an Identifier() or left out."
+                "(X[list(schema)]); a column that fit takes as unit, or a key of linked tables, is an Identifier(), or is left out."
             )
         rules = [rule for rule in self._rules if present.issuperset(rule.columns_named)]  # of identifiers that are lacking, none
         return Schema({name: self._columns[name] for name in listed_names}, rules, self._read_as)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._text import Result
-from skdpsynth.domain import Children, Continuous, Kind, LinkedSchema, Schema, SchemaLike, as_nullable
+from skdpsynth.domain import Children, Continuous, Kind, LinkedSchema, LinkedSchemaLike, Schema, as_nullable
 from skdpsynth.frames import Rows, Table
 from skdpsynth.metrics._marginals import N_PARTS, Pairs, quantile_bins
 from skdpsynth.metrics._quality import WARNING
@@ -63,8 +63,8 @@ class LinkedReport(Result):
 def linked_report(
     real: Mapping[str, Table],
     synthetic: Mapping[str, Table],
-    schemas: Mapping[str, SchemaLike],
-    links: Sequence[Children],
+    schemas: LinkedSchemaLike,
+    links: Sequence[Children] | None = None,
     *,
     random_state: int | None = 0,
 ) -> LinkedReport:
@@ -74,8 +74,9 @@ def linked_report(
     ----------
     real, synthetic : dict of str to data frame or other table that `fit` takes
         The real and the synthetic tables. All are read unprotected, without noise.
-    schemas, links : dict of str to dict, Schema or path of a file, and list of Children
-        As `skdpsynth.LinkedTablesSynthesizer` has them.
+    schemas : dict of str to dict, Schema or path of a file; or LinkedSchema or the path of its file
+    links : list of Children, default=None
+        Both as `skdpsynth.LinkedTablesSynthesizer` has them.
     random_state : int or None, default=0
         Seed of the halves, and of the roots that are drawn from large tables. None: other ones at each call.
 

@@ -235,7 +235,7 @@ PANEL = Children("person", of="household", key="id", most=3, least=3, order="age
             PERSONS,
         ),
         (Compared("age", "<", "household.oldest"), "rules must name columns that are modeled", PERSONS),
-        (Compared("person.age", "<", "person.head.age"), "rules must name columns that are modeled", PERSONS),
+        (Compared("person.age", "<", "person.head.age"), "rules must name heads where links state them, .*; state head", PERSONS),
         (Compared("person.age", "<", "person.pay"), "rules of one table go into its schema", PERSONS),
         (Compared("household.oldest", "<", "household.workers"), "rules of one table go into its schema", PERSONS),
         (Compared("person.age", "<", "household.moved"), "Compared must be between numbers, .* got Continuous and Date", PERSONS),
@@ -251,9 +251,9 @@ PANEL = Children("person", of="household", key="id", most=3, least=3, order="age
         (Total("household.workers", "count(persons)"), "Total must be of a table whose children are counted", PERSONS),
         (Total("person.age", "count(household)"), "Total must be of a table whose children", PERSONS),
         (Total("household.size", "count(person)"), "rules must name columns that are modeled", PERSONS),
-        (Total("household.grade", "count(person)"), "Total must be of numbers", PERSONS),
-        (Total("household.workers", "sum(person.grade)"), "Total must be of numbers", PERSONS),
-        (Total("household.workers", "sum(person.pay)"), "whole only if its parts are", PERSONS),
+        (Total("household.grade", "count(person)"), "Total must be of columns of numbers", PERSONS),
+        (Total("household.workers", "sum(person.grade)"), "Total must be of columns of numbers", PERSONS),
+        (Total("household.workers", "sum(person.pay)"), "Total must be of a column that is not whole, as its parts are not", PERSONS),
         (Total("household.workers", "count(person, work = maybe)"), "rules must have levels of column 'work', got 'maybe'", PERSONS),
         (Total("household.workers", "count(person, yes)"), "got 'person.yes'", PERSONS),
         (
@@ -261,7 +261,11 @@ PANEL = Children("person", of="household", key="id", most=3, least=3, order="age
             "that are modeled, .* got 'household.workers'",
             PERSONS,
         ),
-        ([Total("household.workers", "count(person)")] * 2, "computed once", PERSONS),
+        (
+            [Total("household.workers", "count(person)")] * 2,
+            "Total must be the only one of its column, got 'household.w",
+            PERSONS,
+        ),
     ],
 )
 def test_rules_that_do_not_fit_are_refused_in_one_sentence(rule, message, link):
@@ -306,11 +310,11 @@ def test_a_long_table_is_split_into_parents_and_rows(kind):
     [
         ({"frame": [1]}, "frame must be a data frame in memory, .* got a list of 1"),
         ({"frame": pl.from_pandas(PANEL_ROWS).lazy()}, "frame must be a data frame in memory"),
-        ({"key": "id"}, "key and columns must name different columns of frame, at least one each, got 'id'"),
+        ({"key": "id"}, "key and columns must be columns of frame, but it lacks 'id'"),
         ({"key": []}, "key and columns must name"),
         ({"columns": []}, "key and columns must name"),
         ({"columns": ["nr"]}, "key and columns must name"),
-        ({"columns": 3}, "key and columns must name"),
+        ({"columns": 3}, "key and columns must be columns of frame, but it lacks 3"),
         ({"columns": [["nr"]]}, "key and columns must name"),
     ],
 )

@@ -199,6 +199,8 @@ def test_skeletons_propose_columns_of_equal_names_as_keys():
     assert [[column["name"] for column in table["columns"]] for table in facts["tables"]] == [["region"], ["age"], ["mode"]]
     text = yaml_of(facts, are_proposed=True)
     assert text.count("most: open  # TODO: ") == text.count("# TODO: the table that it hangs on") == 2
+    cars = propose_links({**schemas, "car": Schema({"household_id": (0, 1), "fuel": ["gas", "oil"]})})["tables"][-1]
+    assert (cars["of"], cars["key"]) == ("household", "household_id")  # and not a later table that has its key, too
     strange = propose_links({"a": Schema({"x": (0, 1)}), "b": Schema({"y": (0, 1)})})["tables"][1]
     assert (strange["of"], strange["key"], strange["most"]) == ("open", "open", "open")
     with pytest.raises(ValueError, match="source must be tables with columns that no other has, but 'a', 'b' has none"):

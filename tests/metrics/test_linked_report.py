@@ -6,7 +6,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from skdpsynth import LinkedTablesSynthesizer
-from skdpsynth.domain import Children
+from skdpsynth.domain import Children, LinkedSchema
 from skdpsynth.metrics import LinkedReport, linked_report
 
 SCHEMAS = {
@@ -190,6 +190,11 @@ def test_what_does_not_fit_is_refused(both, change, message):
     given = {"real": two, "synthetic": two, "schemas": {name: SCHEMAS[name] for name in two}, "links": [PERSONS], **change}
     with pytest.raises(ValueError, match=message):
         linked_report(**given)
+
+
+def test_a_report_takes_schemas_and_links_in_one(both):
+    stated = LinkedSchema(SCHEMAS, [VISITS, PERSONS])
+    assert linked_report(*both, stated).figures == linked_report(*both, SCHEMAS, [VISITS, PERSONS]).figures
 
 
 def test_evaluate_compares_a_sample(both, hasty):
