@@ -324,11 +324,11 @@ def read_forest(
     `schemas`, `links`, `rules`: what `LinkedSchema.of` takes. `key`: of the hash that orders rows. `skips_damaged`: as of `open_source`.
     `buys`: whether bounds and levels may be private, which are still to be bought.
     """
-    linked, tables = _read_tables(LinkedSchema.of(schemas, links, rules), X, key, skips_damaged, buys)
+    linked, tables = _read_linked(LinkedSchema.of(schemas, links, rules), X, key, skips_damaged, buys)
     return _forest_of(linked, tables), linked
 
 
-def _read_tables(
+def _read_linked(
     stated: LinkedSchema, X: Mapping[str, Table], key: bytes, skips_damaged: bool, buys: bool
 ) -> tuple[LinkedFormat, dict[str, "_TableRows"]]:
     if not isinstance(X, Mapping) or X.keys() != stated.schemas.keys():
@@ -526,7 +526,7 @@ def _with_added(linked: LinkedFormat, forest: Forest) -> Forest:
 
 def findings_of_links(stated: LinkedSchema, X: Mapping[str, Table]) -> dict[str, list[Finding]]:
     """Return by table which keys and numbers of children are not as links say: for those who hold the tables alone."""
-    linked, tables = _read_tables(stated, X, bytes(KEY_OF_ORDER), skips_damaged=False, buys=True)
+    linked, tables = _read_linked(stated, X, bytes(KEY_OF_ORDER), skips_damaged=False, buys=True)
     own, theirs = _keys_of(linked, tables)
     found: dict[str, list[Finding]] = {name: [] for name in tables}
 
