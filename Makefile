@@ -13,7 +13,7 @@ DEMO := .venv-demo
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-18s %s\n", $$1, $$2 }'
 
-demo: $(DEMO)/.installed  ## private synthetic data from real images: a table, output/quickstart.png and output/synthetic_pixels.csv
+demo: $(DEMO)/.installed  ## synthetic patients from made-up ones: a table, output/quickstart.png and output/synthetic_patients.csv
 	$(DEMO)/bin/python examples/plot_quickstart.py --output output
 
 test: $(INSTALLED)  ## the quick lane, some three minutes: what is cheap or a must; of one folder with ROOM=privacy
@@ -72,11 +72,11 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install -q -e '.[dev]'
 	touch $@
 
-# The demo is for people who look around: it gets the library and matplotlib, and none of the developers' tools.
+# The demo is for people who look around: it gets the library, pandas and matplotlib, and none of the developers' tools.
 $(DEMO)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(DEMO)
 	$(DEMO)/bin/python -m pip install -q --upgrade pip
-	$(DEMO)/bin/python -m pip install -q -e '.[plot]'
+	$(DEMO)/bin/python -m pip install -q -e '.[plot]' pandas
 	touch $@
 
 clean:  ## remove all that was made

@@ -173,7 +173,7 @@ def _elsewhere(tmp_path, monkeypatch):
 
 def test_the_readmes_code_runs_as_written():
     namespace = run("README.md", {})
-    assert namespace["synthetic"].shape == (20_000, 2)
+    assert namespace["synthetic"].shape == (20_000, 3)
 
 
 @pytest.mark.parametrize("page", [page for page in pages("python") if page != "mechanism"])
