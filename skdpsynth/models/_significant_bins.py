@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Hashable, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ _ALONE = 6.0  # ... of one bin, however far out it lies: noise alone, be it of L
 _AT_BOUND = 2.5  # ... of a bound alone, from which a growing part of it counts, up to all of it at `_CLEAR`
 _SEEN = 2.0  # ... of one bin beside those that are clear
 _FEW = 4  # times fewer rows than in the mean: bins at the ends that hold so few say too little of other columns
+_CLEAR_PAIR = 3.0  # squared deviations of a row of a pair, for each cell: half of the interactions of as many rows count
 _LEAST = 1.0  # rows: fewer, far out, would come and go with the sample, and are most of a deviation
 
 
@@ -37,7 +38,7 @@ def threshold_bins(
     together, by rules or differences, an expected count stays in its bin. Cells of `spans`, given by their edges, are as wide as they
     lie far out, so that few rows of noise would be all of a mean: there the law falls with the values.
     """
-    new, columns, kept = dict(links), dict(one_way.tables), dict[int, np.ndarray]()
+    new, columns, merged = dict(links), dict(one_way.tables), dict[int, _Merged]()
     deviation = one_way.deviation * math.sqrt(len(totals))
     for i, name in enumerate(names):
         link, table = new.get(name), columns[i,]
@@ -60,25 +61,58 @@ def threshold_bins(
             falls = np.where(falls, falls, tail_directions(link.masses, widths))
         new[name] = reweigh_bins(link, np.maximum(expected, 0.0), alike, falls, places)
         codes = np.append(alike, np.arange(link.n_bins, table.shape[1]))
-        kept[i] = np.unique(codes)
+        kept = np.unique(codes)
+        merged[i] = _Merged(codes, kept, np.append(expected, np.zeros(table.shape[1] - link.n_bins)), table.sum(axis=0))
         more = np.bincount(alike, expected, table.shape[1]) - np.append(counts, np.zeros(table.shape[1] - link.n_bins))
-        own = table[:, kept[i]] + np.outer(shares_of(totals), more[kept[i]])
-        own += (table.sum(axis=1) - own.sum(axis=1))[:, None] / len(kept[i])
+        own = table[:, kept] + np.outer(shares_of(totals), more[kept])
+        own += (table.sum(axis=1) - own.sum(axis=1))[:, None] / len(kept)
         columns[i,] = np.zeros_like(table, dtype=float)
-        columns[i,][:, kept[i]] = own
-    pairs = {pair: _threshold_pair(table, pair, columns, kept) for pair, table in two_way.tables.items()}
+        columns[i,][:, kept] = own
+    pairs = {pair: _threshold_pair(table, pair, columns, merged, two_way.deviation) for pair, table in two_way.tables.items()}
     return new, NoisyTables(columns, one_way.variance), replace(two_way, tables=pairs)
 
 
-def _threshold_pair(table: np.ndarray, pair: Block, columns: Mapping[Block, np.ndarray], kept: Mapping[int, np.ndarray]) -> np.ndarray:
+@dataclass(frozen=True, eq=False)
+class _Merged:
+    """Bins of a column that are kept, and what becomes of those beyond them."""
+
+    codes: np.ndarray  # of each code, the one that it is like
+    kept: np.ndarray
+    expected: np.ndarray  # rows of each bin
+    counts: np.ndarray
+
+    def weights(self, size: int, deviation: float) -> np.ndarray:
+        """Return how the interactions of all codes with a column of some size make those of the kept ones, shape (n_kept, n_codes).
+
+        Those of a bin beyond come to the last one before, where they are clear of noise; as far as they are not, its rows are taken to
+        depend on other columns as those of that one do.
+        """
+        found = np.zeros((len(self.codes), len(self.codes)))
+        found[self.kept, self.kept] = 1
+        for code in np.flatnonzero(self.codes != np.arange(len(self.codes))):
+            rows, like = max(self.expected[code], 0.0), self.codes[code]
+            clear = rows**2 / (rows**2 + (size * deviation) ** 2 / _CLEAR_PAIR) if rows else 0.0
+            found[like, code] = clear
+            found[like, like] += (1 - clear) * rows / max(self.counts[like], 1.0)
+        return found[self.kept]
+
+
+def _threshold_pair(
+    table: np.ndarray, pair: Block, columns: Mapping[Block, np.ndarray], merged: Mapping[int, _Merged], deviation: float
+) -> np.ndarray:
     """Return the table of a pair on the kept codes, with the margins of its columns."""
-    if not kept.keys() & set(pair):
+    if not merged.keys() & set(pair):
         return table
-    first, second = (columns[i,] for i in pair)
-    rows, cells = (kept.get(i, np.arange(columns[i,].shape[1])) for i in pair)
-    some = np.ix_(np.arange(len(table)), rows, cells)
-    out, even = np.zeros(table.shape), first.sum(axis=1)[:, None, None] / (len(rows) * len(cells))
-    out[some] = first[:, rows, None] / len(cells) + second[:, None, cells] / len(rows) - even + center_table(table[some])
+    (first, second), within = (columns[i,] for i in pair), table
+    places = [merged[i].kept if i in merged else np.arange(columns[i,].shape[1]) for i in pair]
+    for axis, i in enumerate(pair, start=1):
+        if i in merged:
+            weights = merged[i].weights(table.shape[3 - axis], deviation)
+            within = np.moveaxis(np.tensordot(within, weights, (axis, 1)), -1, axis)
+    out, (rows, cells) = np.zeros(table.shape), places
+    even = first.sum(axis=1)[:, None, None] / (len(rows) * len(cells))
+    own = first[:, rows, None] / len(cells) + second[:, None, cells] / len(rows) - even + center_table(within)
+    out[np.ix_(np.arange(len(table)), rows, cells)] = own
     return out
 
 
