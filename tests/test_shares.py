@@ -3,18 +3,20 @@
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
 from skdpsynth import (
     LatentFactorSynthesizer,
+    LinkedTablesSynthesizer,
     LowDimSynthesizer,
     OnlineSynthesizer,
     PrivateMeasureMechanism,
     PrivatePCA,
     SignedMeasureMechanism,
 )
-from skdpsynth.domain import Nominal, Ordinal
+from skdpsynth.domain import Children, Nominal, Ordinal
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, rho_of_epsilon
 
@@ -51,8 +53,22 @@ def parts(text, whole=100):
     return {name: Fraction(part) * 100 / whole for name, _, part in (each.strip().rpartition(" ") for each in text.split(";"))}
 
 
+def by_cube_roots(text, whole, of):
+    """Read ``name number; name number`` as shares of a part of a whole, each in proportion to the cube root of its number."""
+    roots = {name: Fraction(float(number) ** (1 / 3)) for name, number in parts(text).items()}
+    return {name: Fraction(whole) * 100 / of * root / sum(roots.values()) for name, root in roots.items()}
+
+
 BITS = {i: [0, 1] for i in range(42)}
 MANY, NUMBERS = {**SCHEMA, 0: Nominal(range(70))}, np.repeat(X, 20, axis=0)
+OTHER = np.random.default_rng(1)
+OWNER = np.repeat(np.arange(60), OTHER.integers(1, 4, 60))
+HOME = pd.DataFrame({"key": range(60), "region": OTHER.integers(0, 3, 60), "rent": OTHER.random(60)})
+GUEST = pd.DataFrame({"key": OWNER, "job": OTHER.integers(0, 70, len(OWNER))} | {i: OTHER.random(len(OWNER)) for i in ("age", "wage")})
+MEMBER = pd.DataFrame({"key": OWNER} | {f"b{i}": OTHER.integers(0, 2, len(OWNER)) for i in range(12)})
+HOMES = {"home": {"region": list(range(3)), "rent": (0.0, 1.0)}}
+GUESTS = HOMES | {"guest": {"job": Nominal(range(70)), "age": (0.0, 1.0), "wage": (0.0, 1.0)}}
+MEMBERS = HOMES | {"member": {f"b{i}": [0, 1] for i in range(12)}}
 GRID = {"strategy": ["optimal", "paper"]}
 # Whose account comes first, then the release; shares in hundredths, as people say them.
 FITS = {
@@ -141,6 +157,27 @@ FITS = {
         parts("counts of cells 20; counts of levels 20; counts of columns 30", 120)
         | parts("interactions of pairs, merged 20; counts of pairs 30", 120),
     ),
+    # The cube root of the number of tables, and three times that for pairs of the root's own columns, as if of 27 times as many.
+    "linked tables": (
+        LinkedTablesSynthesizer(GUESTS, links=[Children("guest", of="home", key="key", most=3, least=1)]),
+        {"home": HOME, "guest": GUEST},
+        by_cube_roots("counts of cells of home 1; counts of cells of guest 2", 10, 110)
+        | parts("counts of levels of guest 10; counts of columns of home 6; counts of columns of guest 6", 110)
+        | by_cube_roots("pairs of home 81; pairs of guest 3; home with guest 9; siblings of guest 6", 78, 110),
+    ),
+    "linked histories": (  # whose own pairs have no more than others
+        LinkedTablesSynthesizer(GUESTS, links=[Children("guest", of="home", key="key", most=3, order="age")]),
+        {"home": HOME, "guest": GUEST},
+        by_cube_roots("counts of cells of home 1; counts of cells of guest 2", 10, 110)
+        | by_cube_roots("counts of columns of home 3; counts of columns of guest 8", 12, 110)
+        | by_cube_roots("pairs of home 3; home with guest 24; pairs of guest 12; consecutive rows of guest 16", 78, 110)
+        | parts("counts of levels of guest 10", 110),
+    ),
+    "linked tables in Gram matrices": (
+        LinkedTablesSynthesizer(MEMBERS, links=[Children("member", of="home", key="key", most=3, least=1)]),
+        {"home": HOME, "member": MEMBER},
+        parts("Gram matrix of home with member 300; pairs of home 120; siblings of member 100; counts of cells of home 52", 572),
+    ),
     "scores": (
         LatentFactorSynthesizer({**SCHEMA, 0: Ordinal(range(3)), 1: Ordinal(range(3))}, strategy="scores"),
         CODES,
@@ -177,8 +214,8 @@ def test_every_release_costs_the_share_that_is_stated_for_it(name):
     if name.startswith("search"):  # of its parts, what the search itself gives
         shares = {each: share for each, share in shares.items() if each in stated}
     assert shares.keys() == stated.keys()
-    # What bounds leave of a rho is converted to an epsilon and back, and both are rounded towards more loss.
-    rounded = Fraction(1, 10**12) if name == "bounds in rho" else 0
+    # What bounds leave of a rho is converted to an epsilon and back, and both are rounded towards more loss. Cube roots are floats.
+    rounded = Fraction(1, 10**12) if name == "bounds in rho" or name.startswith("linked") else 0
     assert [each for each, share in stated.items() if abs(shares[each] - share / 100) > rounded] == []
 
 
