@@ -181,6 +181,7 @@ EQUIVALENT: dict[str, str] = {
     "synthesis/_latent_planning.py::0.03": "of shares that are rounded to hundredths",
     "synthesis/_latent_planning.py::0.42": "of shares that are rounded to hundredths",
     "synthesis/_latent_scores.py:plan:n_latent": "a number of columns by which a part is asked whether it refuses",
+    "synthesis/_linked_counts.py:_choose_n_bins": "how many bins a column has, by public and noisy numbers: no noise hangs on it",
     "synthesis/_low_dim.py:LowDimSynthesizer._plan:k": "a number of columns by which a part is asked whether it refuses",
     "synthesis/_private_measure.py:_level_noises:list(filter(None, shares))": "weights that are all larger share alike",
     "synthesis/_private_measure.py:PublishedLevels.of:paper_shares(total_diameters(partition, depth))": "as weights",
