@@ -40,7 +40,8 @@ class LinkedTablesSynthesizer(PrivateEstimator):
     A root, such as a household, is protected with all that hangs on it: its persons, and their trips. It counts pairs of columns of a
     table, of a row and its children, and of two children, in whole numbers whose sum over one root is that of one row of an ordinary table;
     so the noise does not grow with the number of children. A model with factors that children share with their parent, and with factors
-    of their own, is fitted to the noisy counts. Samples have fresh keys, and each child has a parent.
+    of their own, is fitted to the noisy counts. Samples have fresh keys, and each child has a parent. Rows of one parent stand together,
+    its head first, the others in the order that `Children` states; where it states none, their order means nothing, as in the data.
 
     Parameters
     ----------
@@ -89,7 +90,8 @@ class LinkedTablesSynthesizer(PrivateEstimator):
     ------
     ValueError, TypeError
         If a parameter is out of its domain, or `schemas` and `links` do not fit the columns of the tables: before any budget is spent. No
-        cell raises: rows without a parent, rows beyond the most of a parent, and rows of a root that is there already do not count.
+        cell raises. Rows without a parent do not count, nor do those beyond `most`, which are the last ones by `order` or else those that
+        a keyed hash leaves out; of several roots, or other parents, of one key the hash chooses one.
     BudgetExceededError
         If a shared accountant has less than ``epsilon`` left; nothing is drawn then.
 
@@ -239,7 +241,7 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         -------
         tables : dict of str to data frame
             Each in the kind of table that `fit` got, with its columns and dtypes, and fresh keys: 0, 1, 2, ... in the order of rows. Rows
-            of one parent stand together.
+            of one parent stand together, its head first, and the others of a history in order.
         """
         check_is_fitted(self)
         n = default_n_samples(self.n_samples_, self._size_error, self.n_features_in_) if n_samples is None else n_samples
