@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpsynth._validation import short_repr
 from skdpsynth.domain._functional_dependencies import value_in
-from skdpsynth.domain._kinds import Continuous, Ordinal, Span, as_nullable, ends_of_cells, list_names, name_repr
+from skdpsynth.domain._kinds import Continuous, Kind, Ordinal, Span, as_nullable, ends_of_cells, list_names, name_repr
 from skdpsynth.domain._links import Children
 from skdpsynth.domain._order_constraints import axis_of
 from skdpsynth.domain._times import Times
@@ -120,7 +120,7 @@ def history_of(link: Children | None, columns: Mapping[Any, Any], dtypes: Mappin
     return Sorted(link.order) if link.until is None else _gaps_of(link, kind, columns.get(link.until), dtypes)
 
 
-def _read_grid(link: Children, kind: Any) -> np.ndarray:
+def _read_grid(link: Children, kind: Kind) -> np.ndarray:
     with suppress(TypeError, ValueError):  # of what is no cell of the column
         found, (low, high) = np.array([value_in(as_nullable(kind), value) for value in link.grid]), ends_of_cells(kind)
         if (np.diff(found) > 0).all() and low <= found[0] and found[-1] <= high:
@@ -129,7 +129,7 @@ def _read_grid(link: Children, kind: Any) -> np.ndarray:
     raise ValueError(f"{told}, got {short_repr(link.grid)}; correct it.")
 
 
-def _gaps_of(link: Children, order: Any, until: Any, dtypes: Mapping[Any, str]) -> Gaps:
+def _gaps_of(link: Children, order: Kind, until: Kind | None, dtypes: Mapping[Any, str]) -> Gaps:
     names = link.order, link.until
     if not isinstance(until, Continuous | Times) or _scale(order, dtypes.get(names[0])) != _scale(until, dtypes.get(names[1])):
         raise ValueError(
@@ -147,7 +147,7 @@ def _gaps_of(link: Children, order: Any, until: Any, dtypes: Mapping[Any, str]) 
     return Gaps(names, tuple(spans), low, high, least, last, apart)  # type: ignore[arg-type]
 
 
-def _scale(kind: Any, dtype: str | None) -> tuple:
+def _scale(kind: Kind, dtype: str | None) -> tuple:
     """Return what two columns must share whose differences are exact in the table."""
     if isinstance(kind, Times):
         axis: Any = axis_of(kind, dtype)

@@ -535,11 +535,11 @@ def is_flag(value: object) -> bool:
     return isinstance(value, bool | np.bool_ | int | float) and value in (True, False)
 
 
-def as_nullable(kind: Any) -> Any:
-    return replace(kind, nullable=True) if hasattr(kind, "nullable") else kind
+def as_nullable(kind: Kind | None) -> Any:
+    return replace(kind, nullable=True) if hasattr(kind, "nullable") else kind  # type: ignore[type-var]
 
 
-def ends_of_cells(kind: Any) -> tuple[float, float]:
+def ends_of_cells(kind: Kind) -> tuple[float, float]:
     """Return the first and the last code or number that mechanisms see of a column; a missing cell lies beyond."""
     return (0, len(kind.levels) - 1) if hasattr(kind, "levels") else (kind.coded.low, kind.coded.high)
 

@@ -182,7 +182,7 @@ class RowCheck:
     moved: tuple = ()  # numbers that are moved where no row is drawn that keeps it
     moves: Orders | None = None  # what is kept then
 
-    def _show(self, cells: Cells, rows: Any = slice(None)) -> tuple[dict, dict]:
+    def _show(self, cells: Cells, rows: slice | np.ndarray = slice(None)) -> tuple[dict, dict]:
         values = {name: cells[ref][rows] for name, ref in self.refs.items()}
         missing = {name: ~(each <= self.ends[name][1]) for name, each in values.items()}
         return {name: self.tie.axes[name].show(each) if name in self.tie.axes else each for name, each in values.items()}, missing

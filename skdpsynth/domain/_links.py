@@ -9,7 +9,7 @@ import numpy as np
 
 from skdpsynth._validation import check_integer, check_type, is_real, list_or_none, short_repr
 from skdpsynth.domain._kinds import is_name, list_names, name_repr, plain_value
-from skdpsynth.frames import LabelNumbers, label_list, siphash
+from skdpsynth.frames import LabelNumbers, Table, label_list, siphash
 from skdpsynth.persistence import savable
 
 _MOST_ROWS = 4096  # of one table below one root
@@ -137,7 +137,7 @@ def _checked_key(key: object) -> Any:
     return tuple(parts if is_open else names)
 
 
-def names_in(key: Any) -> list[Any]:
+def names_in(key: Hashable) -> list[Any]:
     """Return all columns that a key names, of both tables."""
     return [name for part in key for name in names_in(part)] if isinstance(key, tuple) else [key]
 
@@ -191,7 +191,7 @@ def key_columns(link: Children, columns: Collection[Hashable], parent_columns: C
     return pairs
 
 
-def parents_of(frame: Any, *, key: Any, columns: Sequence[Hashable], order: Hashable = None) -> dict[str, Any]:
+def parents_of(frame: Table, *, key: Hashable | list, columns: Sequence[Hashable], order: Hashable = None) -> dict[str, Any]:
     """Split a panel that is one long table into parents and their rows.
 
     Parameters

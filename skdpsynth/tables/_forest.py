@@ -18,8 +18,10 @@ from skdpsynth._validation import short_repr
 from skdpsynth.domain import (
     Children,
     Identifier,
+    LinkedRule,
     LinkedRules,
     LinkedSchema,
+    LinkedSchemaLike,
     NoHistory,
     Ordinal,
     Schema,
@@ -302,7 +304,11 @@ def most_of(link: Children) -> int:
 
 
 def open_forest(
-    schemas: Any, links: Any, X: Mapping[str, Table], rules: Any = (), key: bytes = bytes(KEY_OF_ORDER)
+    schemas: LinkedSchemaLike,
+    links: Sequence[Children] | None,
+    X: Mapping[str, Table],
+    rules: Sequence[LinkedRule] = (),
+    key: bytes = bytes(KEY_OF_ORDER),
 ) -> tuple[Forest, LinkedFormat]:
     """Read linked tables as `read_forest` does, and add the columns of links."""
     forest, linked = read_forest(schemas, links, X, rules, key=key)
@@ -310,10 +316,10 @@ def open_forest(
 
 
 def read_forest(
-    schemas: Any,
-    links: Any,
+    schemas: LinkedSchemaLike,
+    links: Sequence[Children] | None,
     X: Mapping[str, Table],
-    rules: Any = (),
+    rules: Sequence[LinkedRule] = (),
     *,
     key: bytes = bytes(KEY_OF_ORDER),
     skips_damaged: bool = False,
@@ -530,7 +536,7 @@ def findings_of_links(stated: LinkedSchema, X: Mapping[str, Table]) -> dict[str,
     own, theirs = _keys_of(linked, tables)
     found: dict[str, list[Finding]] = {name: [] for name in tables}
 
-    def add(table: str, columns: Iterable[Any], problem: str, n: Any, told: str) -> None:
+    def add(table: str, columns: Iterable[Any], problem: str, n: int | np.integer, told: str) -> None:
         column, n_all = tuple(columns), max(1, len(tables[table].times))
         found[table] += [Finding(column if len(column) > 1 else column[0], problem, int(n), int(n) / n_all, told)] * bool(n)
 
