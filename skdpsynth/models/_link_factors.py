@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -25,6 +25,9 @@ from skdpsynth.models._training import (
     sum_to_columns,
 )
 from skdpsynth.persistence import savable
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _NODES = 128  # points of the shared factors
 _OWN_NODES = 4  # points of a child's own factors beside each of them, in each of two roles
@@ -247,7 +250,7 @@ def _by_table(found: np.ndarray, wanted: tuple[np.ndarray, np.ndarray], n_times:
 
 
 def _at_own_nodes(
-    c: np.ndarray, D: np.ndarray, E: np.ndarray, role: Sequence[np.ndarray], Z: np.ndarray, U: np.ndarray, to_columns: Any
+    c: np.ndarray, D: np.ndarray, E: np.ndarray, role: Sequence[np.ndarray], Z: np.ndarray, U: np.ndarray, to_columns: "csr_array"
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return P(code of a child | z, role, u), shape (n_codes, n_own_nodes), and P(one child is special | z)."""
     e, f, more, more_loadings = role

@@ -13,7 +13,7 @@ the tuples with this class; and two codes w(m) w(m') W(c, c'), with W that over 
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from skdpsynth.domain import Cells, Grid, Orders, Schema, Tie, cells_of_bins, ce
 from skdpsynth.models._mixture import Part, WithinClass
 from skdpsynth.models._quantile_bins import LevelGroups, Link
 from skdpsynth.persistence import savable
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 MAX_TUPLES = 1 << 14  # of columns tied by rules, by public facts alone
 _USUAL_TUPLES = 1 << 10  # more make a fit slow, so bins are joined
@@ -375,7 +378,7 @@ class BoxedSoftmax:
         return to_codes @ slope
 
 
-def sum_matrix(keys: np.ndarray, size: int) -> Any:
+def sum_matrix(keys: np.ndarray, size: int) -> "csr_array":
     """Return a sparse matrix that sums rows by key: products with it take a fifth of the time of `np.add.reduceat`."""
     from scipy.sparse import csr_array
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import combinations, pairwise, repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.fft import dct
@@ -13,6 +13,9 @@ from scipy.special import ndtri
 from skdpsynth._parallel import cached_property
 from skdpsynth._progress import track_steps
 from skdpsynth.models._structural_zeros import Law, sum_matrix
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _LEAST_ORDERED = 3  # codes
 _ROUGH = 0.03  # of the variance of the first cosine, at every frequency: laws of atoms are not smooth
@@ -478,7 +481,7 @@ def codes_of(columns: Sequence[int], sizes: np.ndarray) -> np.ndarray:
     return np.concatenate([np.arange(ends[column] - sizes[column], ends[column]) for column in columns])
 
 
-def softmax(logits: np.ndarray, to_columns: Any) -> np.ndarray:
+def softmax(logits: np.ndarray, to_columns: "csr_array") -> np.ndarray:
     """Softmax down the rows of each column's block; overwrites."""
     ends = to_columns.indptr.tolist()
     # Maxima of logits of the model, not of rows; column by column, as `np.maximum.reduceat` takes three times as long.
@@ -489,7 +492,7 @@ def softmax(logits: np.ndarray, to_columns: Any) -> np.ndarray:
     return logits
 
 
-def sum_to_columns(sizes: np.ndarray) -> Any:
+def sum_to_columns(sizes: np.ndarray) -> "csr_array":
     """Return the matrix that sums codes to their columns."""
     return sum_matrix(np.repeat(np.arange(len(sizes)), sizes), len(sizes))
 
