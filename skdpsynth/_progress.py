@@ -12,11 +12,14 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sklearn.utils.metaestimators import available_if
 
 from skdpsynth._validation import check_type
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _CALLBACKS = "_skl_callbacks"  # where scikit-learn keeps them
 _ROOT = "_parent_callback_ctx"  # where it says whose part an estimator is
@@ -33,7 +36,7 @@ _are_public: contextvars.ContextVar[bool] = contextvars.ContextVar("are_public",
 
 
 @contextmanager
-def show_progress(console: Any = None) -> Iterator[None]:
+def show_progress(console: "Console | None" = None) -> Iterator[None]:
     """Show bars for all long work of this process while the block runs: fits, reading, transport, searches, plans, audits.
 
     Nothing is shown outside of such a block. A bar vanishes when its work is done. Names and numbers on it are public: under

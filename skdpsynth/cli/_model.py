@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # these take a while to import, and help must not wait
     import numpy as np
     from sklearn.base import BaseEstimator
 
-    from skdpsynth.domain import Schema
+    from skdpsynth.domain import LinkedSchema, Schema
     from skdpsynth.frames import Table
 
 _NOT_PRIVATE = "NOT PRIVATE: this reads the real rows without protection. Keep it as secret as they are."
@@ -250,7 +250,7 @@ def evaluate(voice: Voice, sources: tuple[str, ...], read: dict[str, Any], force
         raise Refusal(f"{names} must not both be '-', because there is one standard input; write one of them to a file")
     Outputs(force, [*sources, *paths.values(), stated or STREAM]).check_page("-o", page)
     model = None if kept is None else open_model(kept, "sample")
-    facts = options.open_statement(stated, read) if model is None else model
+    facts: Any = options.open_statement(stated, read) if model is None else model
     quality, evidence = (_compare_linked if hasattr(facts, "schemas") else _compare)(sources, model, facts, read, given)
     if page is not None:
         from skdpsynth.report import quality_page
@@ -262,7 +262,9 @@ def evaluate(voice: Voice, sources: tuple[str, ...], read: dict[str, Any], force
     voice.result(result, f"{_NOT_PRIVATE}\n{quality}" + (f"\n\n{evidence}" if evidence is not None else ""))
 
 
-def _compare(sources: Sequence[str], model: Any, facts: Any, read: dict[str, Any], given: dict[str, Any]) -> tuple[Any, Any]:
+def _compare(
+    sources: Sequence[str], model: "BaseEstimator | None", facts: "Schema | BaseEstimator", read: dict[str, Any], given: dict[str, Any]
+) -> tuple[Any, Any]:
     """Return the quality of synthetic rows, and how attacks do if there is a holdout."""
     from skdpsynth.auditing import privacy_evidence
     from skdpsynth.frames import open_source
@@ -284,7 +286,13 @@ def _compare(sources: Sequence[str], model: Any, facts: Any, read: dict[str, Any
             return quality, privacy_evidence(made, rows, others, schema)
 
 
-def _compare_linked(sources: Sequence[str], model: Any, facts: Any, read: dict[str, Any], given: dict[str, Any]) -> tuple[Any, None]:
+def _compare_linked(
+    sources: Sequence[str],
+    model: "BaseEstimator | None",
+    facts: "LinkedSchema | BaseEstimator",
+    read: dict[str, Any],
+    given: dict[str, Any],
+) -> tuple[Any, None]:
     from skdpsynth.frames import open_source
     from skdpsynth.metrics import linked_report
 

@@ -21,6 +21,8 @@ from skdpsynth._atomic_write import atomic_folder, atomic_write, output_path
 from skdpsynth._text import join_words
 
 if TYPE_CHECKING:  # these take a while to import, and help must not wait
+    from sklearn.base import BaseEstimator
+
     from skdpsynth.domain import LinkedSchema, Schema
     from skdpsynth.privacy import PrivacyAccountant
 
@@ -440,7 +442,7 @@ def write_rows(write: Callable[[Any], object], path: str) -> str:
     return "standard output"
 
 
-def write_sample(model: Any, n_rows: int | None, path: str, files: Mapping[str, str]) -> str:
+def write_sample(model: "BaseEstimator", n_rows: int | None, path: str, files: Mapping[str, str]) -> str:
     """Write rows of a model to a file, or with `files` tables to a folder, complete or as it was before; return the place in words."""
     if not files:
         return write_rows(lambda place: model.sample(n_rows, out=place), path)

@@ -4,13 +4,16 @@ import importlib.util
 import math
 from contextlib import suppress
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from skdpsynth._validation import short_repr
 from skdpsynth.measures._ortools import solve_in_subprocess
+
+if TYPE_CHECKING:
+    import cvxpy as cp
 
 SOLVERS = {"highs": "cvxpy", "ortools": "ortools"}  # by solver, the package that must be installed
 MAX_CELLS = {"highs": 150_000, "ortools": 1_000_000}  # beyond, minutes turn into hours or memory ends
@@ -175,7 +178,7 @@ def _silence_highs_banner() -> None:
         highs.setCallback(lambda *_: None, None)
 
 
-def _solve_or_error(problem: Any, options: dict[str, Any]) -> str:
+def _solve_or_error(problem: "cp.Problem", options: dict[str, Any]) -> str:
     """Solve a problem of cvxpy; return the error in a few words, or nothing.
 
     In the steps of ``problem.solve``, which would warn of a solution that is not used.

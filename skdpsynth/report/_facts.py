@@ -3,7 +3,7 @@
 import inspect
 import math
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Context, Decimal
@@ -16,7 +16,8 @@ from sklearn.base import BaseEstimator
 from skdpsynth._sklearn import check_feature_names
 from skdpsynth._validation import short_repr
 from skdpsynth._version import __version__
-from skdpsynth.domain import Box, Schema, Total, list_names
+from skdpsynth.domain import Box, Schema, SchemaLike, Total, list_names
+from skdpsynth.frames import Table
 from skdpsynth.privacy import LONE_ROW, AttackRisk, LedgerEntry, PrivacyAccountant, PrivacyLoss
 
 _SAMPLE_ROWS = 1000  # synthetic rows that the pictures show
@@ -320,7 +321,7 @@ def facts_of(model: BaseEstimator, accountant: PrivacyAccountant | None, title: 
     promise = Promise.of(model.accountant_ if accountant is None else accountant, in_full=in_full)
     winner = getattr(model, "best_estimator_", model)  # the account of a private search itself holds its whole cost
     columns, schema = tuple(_columns(winner)), getattr(winner, "schema_", getattr(winner, "schemas_", None))
-    sample = winner.sample(_SAMPLE_ROWS, random_state=_SEED) if hasattr(winner, "sample") else None
+    sample: Table = winner.sample(_SAMPLE_ROWS, random_state=_SEED) if hasattr(winner, "sample") else None
     return CardFacts(
         title=title or f"A release made by {type(model).__name__}",
         made=made,
@@ -365,7 +366,7 @@ def _columns(model: BaseEstimator) -> Iterator[ColumnFact]:
         yield ColumnFact(str(name), "number", values, False, "bought" if hasattr(model, "bounds_") else "stated")
 
 
-def _columns_of(schema: Schema, asked: Any, is_bought: bool) -> Iterator[ColumnFact]:
+def _columns_of(schema: Schema, asked: SchemaLike | None, is_bought: bool) -> Iterator[ColumnFact]:
     """Yield the columns of a schema, for which a caller gave `asked`; all, or those that stand in for it, were bought."""
     stated = Schema.of(asked) if isinstance(asked, dict) else asked if isinstance(asked, Schema) else {}
     for name, kind in schema.items():
@@ -373,7 +374,7 @@ def _columns_of(schema: Schema, asked: Any, is_bought: bool) -> Iterator[ColumnF
         yield _column(" / ".join(map(str, name)) if isinstance(name, tuple) else str(name), kind.to_keys(), origin)
 
 
-def _tables(model: BaseEstimator, sample: Any) -> Iterator[TableFact]:
+def _tables(model: BaseEstimator, sample: Mapping[str, Table]) -> Iterator[TableFact]:
     links = model._container.links
     yield TableFact(links[0].of, n_synthetic=f"{len(sample[links[0].of]):,}")
     for link in links:

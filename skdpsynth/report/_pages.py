@@ -330,7 +330,7 @@ def _pictures(
         yield {"title": title, "words": words, "svg": inline_svg(svg, number, f"{title}. {words}")}
 
 
-def _sample_pictures(facts: CardFacts, real: Any) -> Iterator[tuple[str, str, str]]:
+def _sample_pictures(facts: CardFacts, real: Table) -> Iterator[tuple[str, str, str]]:
     if isinstance(facts.schema, dict):
         for table, schema in facts.schema.items():
             if len(facts.sample[table]):
@@ -339,7 +339,7 @@ def _sample_pictures(facts: CardFacts, real: Any) -> Iterator[tuple[str, str, st
         yield from _table_pictures(facts.sample, facts.schema, real)
 
 
-def _table_pictures(sample: Any, schema: Schema | None, real: Table, of: str = "") -> Iterator[tuple[str, str, str]]:
+def _table_pictures(sample: Table, schema: Schema | None, real: Table, of: str = "") -> Iterator[tuple[str, str, str]]:
     """Yield two columns a picture, so that a phone shows them large enough to read."""
     rows = f"{len(sample):,} synthetic rows{of}" + (" beside real ones: not private." if real is not None else ".")
     display = SynthesisDisplay.from_samples(sample, schema=schema, X=real)
