@@ -39,8 +39,8 @@ class Children:
         The column of the child, numbers, times or ordinal levels, by which its rows are a history; so are sampled ones. None: the order of
         rows means nothing.
     until : str, default=None
-        The column of the child in which a row ends, such as the end of a stay that begins in `order`, in the unit of this. What is modeled
-        is the length of a row, and the gap since the end of the row before: sampled rows of one parent do not overlap.
+        The column of the child in which a row ends, such as the end of a stay that begins in `order`, in the unit of this. The
+        length of a row is modeled, and the gap since the end of the row before: sampled rows of one parent do not overlap.
     longest : float, default=None
         The most that a row lasts, a public fact: a number in the unit of `order` and `until`, which is days for dates, and else the
         resolution of times. Longer rows count as so long, and no sampled one lasts longer. None: what the bounds leave.

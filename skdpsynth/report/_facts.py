@@ -280,7 +280,7 @@ class CardFacts:
         The model's own, as they stand; never a seed.
     versions : tuple of (str, str)
     sample : array or data frame, or None
-        Synthetic rows; None for a model that has none. Of linked tables a dict, as is the schema.
+        Synthetic rows; None for a model that has none. It is a dict for linked tables, as is the schema.
     schema : Schema or None
 
     See Also
