@@ -242,7 +242,11 @@ AGE = {"age": (0, 110)}
             r"none for a column that fit takes as unit\.$",
         ),
         (PrivateMeasureMechanism(bounds={"age": (110, 0)}), "patient_id", r"got \(110, 0\) for column 'age'; swap them\.$"),
-        (LatentFactorSynthesizer({**AGE, "patient_id": (0, 90)}), "patient_id", r"as unit, or a key of linked tables, is an Identifier\(\), or is left out\.$"),
+        (
+            LatentFactorSynthesizer({**AGE, "patient_id": (0, 90)}),
+            "patient_id",
+            r"as unit, or a key of linked tables, is an Identifier\(\), or is left out\.$",
+        ),
     ],
 )
 def test_a_slip_around_the_unit_names_the_way_out(estimator, unit, words):
