@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="needs the source tree")
 NEEDED = {"pyproject.toml", "README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "SECURITY.md", "Makefile"}
 NEEDED |= {"CODE_OF_CONDUCT.md", "SUPPORT.md", "paper/paper.md", "paper/paper.bib", ".github/workflows/release.yml"}
+NEEDED |= {"r/DESCRIPTION", "r/NAMESPACE", "r/R/skdpsynth.R", "r/man/dp_fit.Rd", "r/vignettes/patients.Rmd"}
 NEEDED |= {".ci/run", ".readthedocs.yaml", ".pre-commit-config.yaml", ".github/workflows/ci.yml", ".github/workflows/nightly.yml"}
 
 

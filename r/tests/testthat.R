@@ -1,0 +1,4 @@
+library(testthat)
+library(skdpsynth)
+
+test_check("skdpsynth")
