@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -n auto -q
 ROOM ?=
+PAPER ?= he_2025
 DEMO := .venv-demo
 
-.PHONY: help demo test test-all test-nightly faults costs coverage lint docs docs-quick docs-phone dist bench peers clean
+.PHONY: help demo test test-all test-nightly faults costs coverage lint docs docs-quick docs-phone dist bench paper peers clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -62,6 +63,9 @@ dist: $(INSTALLED)  ## the wheel and the source archive, checked, in dist
 
 bench: $(INSTALLED)  ## the measurements behind the numbers in the documentation
 	$(BIN)/python benchmarks/run_all.py
+
+paper: $(INSTALLED)  ## the tests and scripts that stand for a paper: PAPER=he_2025, he_2024 or zhang_2024
+	$(BIN)/python benchmarks/papers/reproduce.py $(PAPER)
 
 peers: $(INSTALLED)  ## other libraries on the same data, each in an environment of its own; writes docs/comparison.md
 	$(BIN)/python benchmarks/peers/compare.py --page docs/comparison.md

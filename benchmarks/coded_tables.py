@@ -19,26 +19,21 @@ import argparse
 import datetime
 import json
 import os
-import resource
-import signal
-import subprocess
 import sys
 import tempfile
 import time
-import venv
 import warnings
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from peer_runs import PEERS, environment, fitted
 
 from skdpsynth import LatentFactorSynthesizer
 from skdpsynth.domain import Nominal, Ordinal
 from skdpsynth.exceptions import BudgetWarning, SmallSampleWarning
 
-PEERS = Path(__file__).parent / "peers"
 STORED = PEERS / "coded.json"
 DELTA = 1e-9
 NUMBERS = {"age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"}
@@ -83,6 +78,11 @@ def variation(rows, synthetic, sizes, order):
     return float(np.mean([np.abs(real - made).sum() / 2 for real, made in tables]))
 
 
+def distances(rows, synthetic, sizes):
+    """Return TV2 and TV3."""
+    return [variation(rows, synthetic, sizes, order) for order in (2, 3)]
+
+
 def ours(rows, sizes, epsilon, seed):
     """Return TV2, TV3 and the seconds of a fit: on the clock, and of the processor."""
     schema = {column: kind(column, size) for column, size in sizes.items()}
@@ -90,8 +90,7 @@ def ours(rows, sizes, epsilon, seed):
     start = time.perf_counter(), time.process_time()
     model.fit(rows)
     taken = time.perf_counter() - start[0], time.process_time() - start[1]
-    synthetic = model.sample(random_state=seed)
-    return variation(rows, synthetic, sizes, 2), variation(rows, synthetic, sizes, 3), *taken
+    return *distances(rows, model.sample(random_state=seed), sizes), *taken
 
 
 def spread(values):
@@ -140,47 +139,27 @@ def compare(seeds, names):
     return all_met
 
 
-def environment(folder):
-    """Return the interpreter of the environment that has dpmm, made where there is none."""
-    python = folder / "dpmm" / "bin" / "python"
-    if not python.exists():
-        venv.create(folder / "dpmm", with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "-r", PEERS / "dpmm.txt"], check=True)
-    return python
-
-
-def at_most(limit):
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
-
-
 def peer(python, tool, name, epsilon, seed, keep, limit):
     """Return TV2, TV3 and seconds of one fit of a peer, and what it says of itself; None if it did not finish in time."""
     rows, sizes = read(name)
-    table, facts, out = (keep / f"{name}{end}" for end in (".csv", ".schema.json", f"_{tool}_{epsilon:g}_{seed}.csv"))
-    columns = [{"name": column, "kind": "nominal", "levels": list(range(size)), "nullable": False} for column, size in sizes.items()]
-    rows.to_csv(table, index=False)
-    facts.write_text(json.dumps({"columns": columns}))
-    report = out.with_suffix(".json")
-    if not report.exists():
-        options = ["--tool", tool, "--table", table, "--schema", facts, "--out", out]
-        options += ["--epsilon", epsilon, "--delta", DELTA, "--seed", seed]
-        clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-        words = [str(word) for word in (python, PEERS / "fit_peer.py", *options)]
-        done = subprocess.run(words, capture_output=True, text=True, env=clean, check=False, preexec_fn=partial(at_most, limit))
-        if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-            return None
-        done.check_returncode()
-        report.write_text(done.stdout.splitlines()[-1])
-    synthetic, said = pd.read_csv(out), json.loads(report.read_text())
-    figures = (variation(rows, synthetic, sizes, 2), variation(rows, synthetic, sizes, 3), said["fit_seconds"])
+    out = keep / f"{name}_{tool}_{epsilon:g}_{seed}.csv"
+    command = python, PEERS / "fit_peer.py", "--tool", tool
+    said = fitted(command, rows, all_levels(sizes), out, epsilon=epsilon, delta=DELTA, seed=seed, limit=limit)
+    if said is None:
+        return None
+    figures = (*distances(rows, pd.read_csv(out), sizes), said["fit_seconds"])
     return [round(value, 5) for value in figures], said
+
+
+def all_levels(sizes):
+    """Return the facts of columns for a peer, each of which has levels, so that no budget goes to bins."""
+    return [{"name": column, "kind": "nominal", "levels": list(range(size)), "nullable": False} for column, size in sizes.items()]
 
 
 def measure(names, n_fits, environments, keep, limit):
     """Fit the peers again and store what came out."""
-    keep.mkdir(parents=True, exist_ok=True)
     stored = json.loads(STORED.read_text()) if STORED.exists() else {"without figures": {}, "fits": {}}
-    python = environment(environments)
+    python = environment("dpmm", environments)
     for name, epsilon in (cell for cell, goal in GOALS.items() if goal is None and cell[0] in names):
         for tool in TOOLS:
             cell = f"{name} {tool} {epsilon:g}"

@@ -88,26 +88,38 @@ def k_marginal(real, made, names):
     return (2 - np.mean(distances)) * 500
 
 
+def columns_of(name):
+    """Return the columns that a synthesizer gets: DENSITY follows from PUMA."""
+    return [column for column in SETS[name].split() if column != "DENSITY"]
+
+
+def judged(name, real, made):
+    """Return the score of made-up rows, and how many of them break a rule."""
+    broken = rule_violations(made, schema_of(columns_of(name), True)).values()
+    return k_marginal(*coded(real, made), SETS[name].split()), sum(each.rows for each in broken)
+
+
+def ours(name, real, epsilon, delta, with_rules):
+    """Return the score of a fit, the rows that break a rule, and the seconds of the processor that the fit took."""
+    start, within = time.process_time(), GROUP if GROUP in real else None
+    model = LatentFactorSynthesizer(
+        schema_of(list(real), with_rules), within=within, epsilon=epsilon, delta=delta, neighboring="add_or_remove_one"
+    ).fit(real)
+    seconds = time.process_time() - start
+    return *judged(name, real, model.sample(len(real))), seconds
+
+
 def measure(name, rows, epsilon, delta, fits, with_rules):
     """Print the score of fits; return its mean, the rows that break a rule, and the seconds of a fit."""
-    names = SETS[name].split()
-    kept = [column for column in names if column != "DENSITY"]
-    schema, real, scores, seconds, broken = schema_of(kept, with_rules), rows[kept], [], [], 0
-    for _ in range(fits):
-        start = time.process_time()
-        within = GROUP if GROUP in kept else None
-        model = LatentFactorSynthesizer(schema, within=within, epsilon=epsilon, delta=delta, neighboring="add_or_remove_one").fit(real)
-        seconds.append(time.process_time() - start)
-        made = model.sample(len(real))
-        scores.append(k_marginal(*coded(real, made), names))
-        broken += sum(each.rows for each in rule_violations(made, schema_of(kept, True)).values())
+    real = rows[columns_of(name)]
+    scores, broken, seconds = zip(*(ours(name, real, epsilon, delta, with_rules) for _ in range(fits)), strict=True)
     spread = np.std(scores, ddof=1) if fits > 1 else 0.0
     print(
-        f"| {name} | {epsilon:g} | {delta:g} | {len(schema.rules)} | {np.mean(scores):.1f} ({spread:.1f}) | {broken / fits:.0f} | "
-        f"{np.median(seconds):.1f} | {GOALS.get((name, epsilon, delta), '-') if with_rules else '-'} |",
+        f"| {name} | {epsilon:g} | {delta:g} | {len(schema_of(list(real), with_rules).rules)} | {np.mean(scores):.1f} ({spread:.1f}) | "
+        f"{np.mean(broken):.0f} | {np.median(seconds):.1f} | {GOALS.get((name, epsilon, delta), '-') if with_rules else '-'} |",
         flush=True,
     )
-    return float(np.mean(scores)), broken, float(np.median(seconds))
+    return float(np.mean(scores)), sum(broken), float(np.median(seconds))
 
 
 def main():

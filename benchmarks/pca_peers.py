@@ -14,24 +14,20 @@ wherever it returns.
 
 import argparse
 import json
-import resource
-import signal
-import subprocess
 import sys
 import tempfile
-import venv
 import warnings
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 from generators import low_rank, planar
+from peer_runs import PEERS, environment, run
 
 from skdpsynth import PrivatePCA
 from skdpsynth.exceptions import BudgetWarning
 from skdpsynth.metrics import captured_variance_ratio
 
-PEERS = Path(__file__).parent / "peers"
 STORED = PEERS / "pca.json"
 TOOLS = ("diffprivlib", "opendp")
 DATA = {"planar": (2, lambda d, rng: planar(10_000, d, rng)), "low rank": (3, lambda d, rng: low_rank(10_000, d, 3, rng))}
@@ -43,26 +39,14 @@ def rows(name, d, seed):
     return DATA[name][1](d, np.random.default_rng(seed))
 
 
-def environment(tool, folder):
-    """Return the interpreter of an environment that has a peer, made where there is none."""
-    python = folder / tool / "bin" / "python"
-    if not python.exists():
-        venv.create(folder / tool, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "-r", PEERS / f"{tool}.txt"], check=True)
-    return python
-
-
 def peer_captured(python, tool, cell, seed, folder):
     """Captured variance of one fit of a peer; None where it does not return in time."""
     name, d, epsilon, center = cell
     X, table, out = rows(name, d, seed), folder / "rows.npy", folder / "components.npy"
     np.save(table, X - 0.5)
     call = ["--tool", tool, "--table", table, "--components", DATA[name][0], "--epsilon", epsilon, "--center", center, "--out", out]
-    words = [str(word) for word in (python, PEERS / "fit_pca.py", *call)]
-    done = subprocess.run(words, check=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT)))
-    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+    if run([python, PEERS / "fit_pca.py", *call], LIMIT) is None:
         return None
-    done.check_returncode()
     return captured_variance_ratio(X, np.load(out))
 
 
@@ -97,20 +81,26 @@ def verdict(ours, theirs):
     return f"{spread(returned)}{share}: {'met' if met else 'MISSED'}", met
 
 
+def ours(cell, repeats):
+    """Return the variance that PrivatePCA captures on each of some data sets."""
+    name, d, epsilon, center = cell
+    captured = []
+    for X in (rows(name, d, seed) for seed in range(repeats)):
+        model = PrivatePCA(DATA[name][0], center=center, epsilon=epsilon).fit(X)
+        captured.append(captured_variance_ratio(X, model.components_))
+    return captured
+
+
 def compare(repeats):
     """Print the table; return whether ours is at least as good wherever a peer returns."""
     warnings.simplefilter("ignore", BudgetWarning)  # which says that a delta would help
     stored, all_met = json.loads(STORED.read_text()), True
     print("| data | d | epsilon | center | PrivatePCA |" + "".join(f" {tool} |" for tool in TOOLS) + "\n" + "|---" * (5 + len(TOOLS)) + "|")
     for name, d, epsilon, center in CELLS:
-        ours = []
-        for seed in range(repeats):
-            X = rows(name, d, seed)
-            model = PrivatePCA(DATA[name][0], center=center, epsilon=epsilon).fit(X)
-            ours.append(captured_variance_ratio(X, model.components_))
-        texts, met = zip(*(verdict(ours, stored[f"{tool} {name} {d} {epsilon} {center}"]) for tool in TOOLS), strict=True)
+        captured = ours((name, d, epsilon, center), repeats)
+        texts, met = zip(*(verdict(captured, stored[f"{tool} {name} {d} {epsilon} {center}"]) for tool in TOOLS), strict=True)
         all_met &= all(met)
-        print("| " + " | ".join([name, str(d), f"{epsilon:g}", center, spread(ours), *texts]) + " |", flush=True)
+        print("| " + " | ".join([name, str(d), f"{epsilon:g}", center, spread(captured), *texts]) + " |", flush=True)
     return all_met
 
 

@@ -130,24 +130,28 @@ def ratios_of(X, counts, d, epsilon, relation, repeats, errors):
     return np.mean(found, axis=0)
 
 
+def ratios_by_set(d, folder, epsilon, relation, size, repeats):
+    """Print and return, by the name of a set, our errors over those of the yardstick."""
+    errors, ratios = answers(d), {}
+    best = yardstick(d, epsilon, relation, errors)
+    for path in sorted(folder.glob(f"{d}D/*.npy")):
+        counts = np.load(path).astype(np.int64)
+        if size is not None:
+            counts = np.random.default_rng(1).multinomial(size, counts.ravel() / counts.sum()).reshape(counts.shape)
+        X = rows(counts)
+        ratios[path.stem] = ratios_of(X, counts, d, epsilon, relation, repeats, errors) / best
+        if ratios[path.stem][:-1].max() > WORST[d]:
+            print(f"  {path.stem}, n = {len(X)}: {np.round(ratios[path.stem], 2)}, and again with {AGAIN} times as many fits", flush=True)
+            ratios[path.stem] = ratios_of(X, counts, d, epsilon, relation, AGAIN * repeats, errors) / best
+        print(f"  {path.stem}, n = {len(X)}: {np.round(ratios[path.stem], 2)}", flush=True)
+    return ratios
+
+
 def measure(d, folder, epsilon, relation, repeats, names):
     """Print the ratios of all sets; return whether the targets are met."""
-    errors, met = answers(d), True
-    best = yardstick(d, epsilon, relation, errors)
+    met = True
     for size in SIZES:
-        ratios = {}
-        for path in sorted(folder.glob(f"{d}D/*.npy")):
-            counts = np.load(path).astype(np.int64)
-            if size is not None:
-                counts = np.random.default_rng(1).multinomial(size, counts.ravel() / counts.sum()).reshape(counts.shape)
-            X = rows(counts)
-            ratios[path.stem] = ratios_of(X, counts, d, epsilon, relation, repeats, errors) / best
-            if ratios[path.stem][:-1].max() > WORST[d]:
-                print(
-                    f"  {path.stem}, n = {len(X)}: {np.round(ratios[path.stem], 2)}, and again with {AGAIN} times as many fits", flush=True
-                )
-                ratios[path.stem] = ratios_of(X, counts, d, epsilon, relation, AGAIN * repeats, errors) / best
-            print(f"  {path.stem}, n = {len(X)}: {np.round(ratios[path.stem], 2)}", flush=True)
+        ratios = ratios_by_set(d, folder, epsilon, relation, size, repeats)
         table = np.array(list(ratios.values()))
         spreads = np.log(table).std(axis=0) / np.sqrt(len(table))
         for i, name in enumerate(names):

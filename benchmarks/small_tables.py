@@ -27,9 +27,6 @@ processor seconds, and stores the results; rows in `--keep` are not made again.
 import argparse
 import datetime
 import json
-import os
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -41,8 +38,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from coded_tables import PEERS, at_most, environment
 from generators import survey
+from peer_runs import PEERS, environment, fitted
 from scipy.stats import ks_2samp
 from sklearn.datasets import load_diabetes, load_digits, load_wine
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -241,32 +238,18 @@ def compare(seeds, names):
 def peer(python, tool, name, seed, keep, limit):
     """Return the figures of one fit of a peer; None if it did not finish in time."""
     rows, _, schema, _, _ = TABLES[name]()
-    table, facts, out = (keep / f"{name}{end}" for end in (".csv", ".schema.json", f"_{tool}_{seed}.csv"))
-    rows.to_csv(table, index=False)
     columns = [
         {"name": column, "kind": "continuous", "bounds": ends, "integer": False, "nullable": False} for column, ends in schema.items()
     ]
-    facts.write_text(json.dumps({"columns": columns}))
-    report = out.with_suffix(".json")
-    if not report.exists():
-        options = ["--tool", tool, "--table", table, "--schema", facts, "--out", out]
-        options += ["--epsilon", EPSILON, "--delta", DELTA, "--seed", seed]
-        clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-        words = [str(word) for word in (python, PEERS / "fit_peer.py", *options)]
-        done = subprocess.run(words, capture_output=True, text=True, env=clean, check=False, preexec_fn=partial(at_most, limit))
-        if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-            return None
-        done.check_returncode()
-        report.write_text(done.stdout.splitlines()[-1])
-    said = json.loads(report.read_text())
-    return [round(float(value), 5) for value in (*figures(name, pd.read_csv(out)), said["fit_seconds"])]
+    out, command = keep / f"{name}_{tool}_{seed}.csv", (python, PEERS / "fit_peer.py", "--tool", tool)
+    said = fitted(command, rows, columns, out, epsilon=EPSILON, delta=DELTA, seed=seed, limit=limit)
+    return said and [round(float(value), 5) for value in (*figures(name, pd.read_csv(out)), said["fit_seconds"])]
 
 
 def measure(names, n_fits, environments, keep, limit):
     """Fit the peers again and store what came out."""
-    keep.mkdir(parents=True, exist_ok=True)
     stored = json.loads(STORED.read_text()) if STORED.exists() else {"fits": {}, "without figures": {}}
-    python = environment(environments)
+    python = environment("dpmm", environments)
     for cell, name, tool in ((f"{name} {tool}", name, tool) for name in names for tool in TOOLS):
         found = [peer(python, tool, name, seed, keep, limit) for seed in range(n_fits)]
         stored["fits"][cell] = [each for each in found if each]

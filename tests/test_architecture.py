@@ -373,7 +373,7 @@ def test_no_float_noise_is_used(path, tree):
 @pytest.mark.parametrize("folder", ["benchmarks", "examples"])
 def test_scripts_import_what_the_package_has(folder):
     """So what is renamed is renamed there, too."""
-    scripts = sorted((Path(__file__).parents[1] / folder).glob("*.py"))
+    scripts = sorted((Path(__file__).parents[1] / folder).rglob("*.py"))
     if not scripts:
         pytest.skip("needs the source tree")
     pytest.importorskip("click")  # of which the command line is made

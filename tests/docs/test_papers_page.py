@@ -68,7 +68,7 @@ def test_named_objects_tests_and_scripts_exist():
     assert [name for name in objects if not hasattr(importlib.import_module(name[0]), name[2])] == []
     tests = [name.partition("::") for name in re.findall(r"`(tests/[\w/.:]+)`", PAGE)]
     assert [name for name in tests if name[2] not in functions(name[0])] == []
-    assert [path for path in re.findall(r"`(benchmarks/\w+\.py)`", PAGE) if not (ROOT / path).exists()] == []
+    assert [path for path in re.findall(r"`(benchmarks/[\w/]+\.py)`", PAGE) if not (ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The study of Zhang, Xu, Tang and Qu (2024), tables 3 to 7, run again: as printed, without its noise, and by LatentFactorSynthesizer.
 
-SKDPSYNTH_DATA=folder python benchmarks/paper_study.py [--replicates 4] [--quick] [--only 3 5]
+SKDPSYNTH_DATA=folder python benchmarks/papers/zhang_2024.py [--replicates 4] [--quick] [--only 3 5]
 
 The folder holds adult, absenteeism and breast_cancer_coimbra as NAME.csv, with public bounds and levels in NAME.schema.json; without it,
 only tables 3 and 4 (simulated) are made. Four fifths of the synthetic rows train a support vector machine, a random forest and nearest
