@@ -332,9 +332,9 @@ def _exact_in_dtype(level: Cell, dtype: np.dtype) -> Any:
 
 
 def look_up(cells: list[Any], codes: Codes) -> np.ndarray:
-    types = set(map(type, cells))
-    if codes.words and not types.isdisjoint({bool, np.bool_}):
-        cells = [("true" if cell else "false") if isinstance(cell, bool | np.bool_) else cell for cell in cells]
+    types, of_truth = set(map(type, cells)), {bool, np.bool_}
+    if codes.words and types & of_truth:
+        cells, types = [("true" if cell else "false") if type(cell) in of_truth else cell for cell in cells], types - of_truth | {str}
     known = {kind for kind in types if str(kind.__module__).split(".")[0] in _KNOWN or issubclass(kind, numbers.Real | str)}
     with suppress(Exception):  # a cell that cannot be looked up, such as a list
         if len(known) == len(types):

@@ -38,6 +38,7 @@ from skdpsynth.domain import (
     TimeOfDay,
 )
 from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.tables import read_columns
 
 N, PLACE = 120, 77
 PUBLIC = {
@@ -367,6 +368,36 @@ def test_cells_with_types_of_their_own_tell_nothing(kind, facts, relation, tmp_p
     pytest.importorskip("pyarrow")
     odd = {name: lambda cell=cell: OF_CELLS[kind](neighbor(cell, relation), tmp_path) for name, cell in OBJECTS.items()}
     check_equal(lambda table: synthesizer(facts, relation).fit(table), lambda: OF_CELLS[kind](columns(), tmp_path), odd)
+
+
+DAYS = [datetime.date(2020, 2, 1), datetime.date(2020, 3, 1)]
+USUAL = [["a", "b"], [0, 1], [0.5, 1.5], [True, False], [np.True_, "no"], [1, None], ["yes", None], DAYS]
+STRANGE = [[1], {}, object(), decimal.Decimal("sNaN"), 1j, np.array([1, 2]), type("Mine", (), {})(), "x", None, True, 2.5, 10**400]
+READ = [
+    kind(**facts, nullable=nullable)
+    for nullable in (False, True)
+    for kind, facts in (
+        (Boolean, {}),
+        (Boolean, {"words": ("no", "yes")}),
+        (Nominal, {"levels": ["a", "b"]}),
+        (Nominal, {"levels": [False, True]}),
+        (Nominal, {"levels": "private"}),
+        (Ordinal, {"levels": [0, 1, 2]}),
+        (Continuous, {"low": 0, "high": 9}),
+        (Continuous, {"bounds": "private"}),
+        (Date, {"low": "2020-01-01", "high": "2020-12-31"}),
+    )
+]
+
+
+@pytest.mark.must
+@pytest.mark.parametrize("kind", READ, ids=repr)
+def test_no_cell_of_objects_decides_how_another_is_read(kind):
+    for usual, strange in itertools.product(USUAL, STRANGE):
+        alone, beside = (pd.Series([*usual, cell, *usual], dtype=object) for cell in (usual[0], strange))
+        first, second = (read_columns([column], Schema({"a": kind}), ["object"])[0] for column in (alone, beside))
+        others = [0, 1, 3, 4]
+        np.testing.assert_array_equal(first[others], second[others], err_msg=f"{usual} {strange!r}")
 
 
 FORMS = {
