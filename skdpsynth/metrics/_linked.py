@@ -14,7 +14,7 @@ from skdpsynth.metrics._marginals import N_PARTS, Pairs, quantile_bins
 from skdpsynth.metrics._quality import WARNING
 from skdpsynth.metrics._read_tables import check_random_state
 from skdpsynth.statistics import SiblingRows
-from skdpsynth.tables import Forest, LinkedFormat, findings_of_links, name_table_in_errors, open_forest
+from skdpsynth.tables import Forest, LinkedFormat, check_enough, findings_of_links, name_table_in_errors, open_forest
 
 _MOST_ROOTS = 50_000  # as of the rows of a QualityReport
 _NUMBERS = ("rows", "repeated keys", "rows of a parent", "orphans", "beyond most")
@@ -115,6 +115,7 @@ def linked_report(
     for name, tables in {"synthetic": synthetic, "real": real}.items():
         with name_table_in_errors(name):
             forest, form = open_forest(stated, list(below.values()), tables)
+            check_enough(len(forest), 1)
             found = findings_of_links(form.stated, tables)
             lost.append({(name, each.problem): each.rows for name in found for each in found[name]})
         forests.append(_with_spans(forest, form))

@@ -51,7 +51,6 @@ from skdpsynth.persistence import savable
 from skdpsynth.tables._findings import Finding, Findings, findings_of
 from skdpsynth.tables._open import (
     ApplyPrivateFacts,
-    check_enough,
     check_no_text,
     close_schema,
     infers_dtypes,
@@ -359,8 +358,6 @@ def _read_linked(
     linked, known = LinkedFormat(stated, formats, keys), LabelNumbers()
     linked.check_columns()
     tables = {name: _read_table(linked, name, source, raw, of_keys[name], known, key) for name, (source, _, raw) in opened.items()}
-    if opened[stated.root][0].in_memory:
-        check_enough(len(tables[stated.root].columns[0]), 1)
     return linked, tables
 
 

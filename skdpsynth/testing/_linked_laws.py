@@ -76,7 +76,8 @@ def check_tables_that_lack_something_are_refused_before_the_charge(estimator: Es
 
 @needs("links")
 def check_few_roots_fit(estimator: Estimator) -> None:
-    """One root fits, also one without rows below it, and a sample has one root then, and the tables that were given."""
+    """One root fits, also one without rows below it, and a sample has the tables that were given; none fits where roots come and go."""
+    clone_with(estimator, neighboring="add_or_remove_one").fit(rows(0))
     for seed in range(N_EXTREMES):
         table = rows(1, seed=seed)
         drawn = clone_with(estimator, neighboring="replace_one").fit(table).sample()
