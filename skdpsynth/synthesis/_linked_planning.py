@@ -118,8 +118,8 @@ class LinkedPlan(Plan):
                 sizes.append((usual if link is None else link.n_bins) + kind.nullable)
             else:
                 sizes.append(kind.n_codes)
-        for of, place, _ in self.heads:
-            sizes[place] -= of == table
+        for place in (place for of, place, _ in self.heads if of == table):
+            sizes[place] -= 1
         return sizes
 
     def families(self, sizes: Mapping[str, Sequence[int]]) -> Iterator[Family]:

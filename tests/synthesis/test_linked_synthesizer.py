@@ -219,6 +219,17 @@ def test_each_household_has_one_head_which_differs_from_others():
     assert abs(drawn["person"][drawn["person"]["role"] == "other"]["works"].mean() - 0.2) < 0.03
 
 
+def test_what_names_a_head_may_stand_behind_more_columns_than_other_tables_have(hasty):
+    tables = two()
+    person = tables["person"][["household_id", "age", "works", "relation"]]
+    car = pd.DataFrame({"household_id": tables["household"]["household_id"], "electric": True})
+    schemas = {**TWO, "car": {"electric": [False, True]}}
+    links = [Children("person", of="household", key="household_id", most=3, head={"relation": "head"}, least=1)]
+    links.append(Children("car", of="household", key="household_id", most=1))
+    drawn = quick(links, schemas).fit({**tables, "person": person, "car": car}).sample(20)
+    assert (drawn["person"]["relation"] == "head").sum() == 20
+
+
 @pytest.mark.all_fits
 def test_a_role_with_one_level_beside_that_of_heads_outweighs_no_other_column():
     """Pairs with a column of one code have no noise of their own, and say nothing."""
