@@ -15,6 +15,7 @@ from dataclasses import fields, is_dataclass
 from fractions import Fraction
 from functools import cache
 from numbers import Integral, Real
+from pathlib import PurePath
 from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -138,6 +139,8 @@ def encode(thing: object, arrays: dict[str, np.ndarray], where: str) -> Any:
             return float(thing) if math.isfinite(thing) else {"float": repr(float(thing))}
         case Fraction():
             return {"fraction": str(thing)}
+        case PurePath():  # a schema in a file, which may also be given as text
+            return str(thing)
         case list() | tuple():
             items = [encode(item, arrays, f"{where}[{i}]") for i, item in enumerate(thing)]
             return items if isinstance(thing, list) else {"tuple": items}

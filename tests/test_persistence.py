@@ -158,6 +158,14 @@ def test_parameters_come_back_with_their_types(path):
         assert repr(again) == repr(value)
 
 
+def test_a_schema_that_was_given_as_a_path_does_not_keep_a_model_from_being_saved(X, tmp_path, path):
+    file = tmp_path / "facts.json"
+    skdpsynth.domain.Schema({0: (0.0, 1.0), 1: (0.0, 1.0)}).to_json(file)
+    model = skdpsynth.LatentFactorSynthesizer(file).fit(X[:, :2])
+    model.save(path)
+    assert load(path).get_params()["schema"] == str(file)
+
+
 def test_arrays_that_were_read_only_stay_so(X, path):
     again = there_and_back(PrivateMeasureMechanism().fit(X), path)
     with pytest.raises(ValueError, match="read-only"):
