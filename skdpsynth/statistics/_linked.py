@@ -6,6 +6,7 @@ pair of siblings an equal part. Times a public number, the total, weights are wh
 less, and `Weights.sensitivity` says how far it moves any statistic of them, however many children it has.
 
 Any other weights of children would give some root less mass, or another one more: a k-th is the most that each can have at this noise.
+Where there is little noise, children without siblings have less, as if they had some: then a sum is closer to one where all weigh the same.
 """
 
 import math
@@ -90,9 +91,10 @@ class TableRows:
 
     table: str
     totals: Mapping[str, int]  # of each table, from `total_weights`
+    fewest: int = 1  # rows of a parent with fewer weigh no more than if there were so many
 
     def __call__(self, forest: Forest) -> list[np.ndarray]:
-        return [*forest.tables[self.table], _weights_of(forest, self.table, self.totals)]
+        return [*forest.tables[self.table], _weights_of(forest, self.table, self.totals, self.fewest)]
 
 
 @savable
@@ -106,10 +108,11 @@ class ChildRows:
     table: str
     totals: Mapping[str, int]
     sizes: tuple[int, ...] | None = None
+    fewest: int = 1  # as in `TableRows`
 
     def __call__(self, forest: Forest) -> list[np.ndarray]:
         owner, columns = forest.owners[self.table], forest.tables[self.table]
-        weights = _weights_of(forest, self.table, self.totals)
+        weights = _weights_of(forest, self.table, self.totals, self.fewest)
         if self.sizes is not None:
             empty = np.flatnonzero(forest.counts(self.table) == 0)
             owner, weights = (
@@ -163,12 +166,12 @@ class HistoryRows:
         return [*of_parents, *(column[first] for column in columns), *(column[second] for column in columns), weights]
 
 
-def _weights_of(forest: Forest, table: str, totals: Mapping[str, int]) -> np.ndarray:
-    """Return the weight of each row of a table: as its parent's, but shared with its siblings."""
+def _weights_of(forest: Forest, table: str, totals: Mapping[str, int], fewest: int = 1) -> np.ndarray:
+    """Return the weight of each row of a table: as its parent's, but shared with its siblings, as if there were `fewest` at least."""
     if table == forest.root:
         return np.ones(len(forest), dtype=np.int64)
     owner = forest.owners[table]
-    return (_shared_mass(forest, table, totals) // np.maximum(forest.counts(table), 1))[owner]
+    return (_shared_mass(forest, table, totals) // np.maximum(forest.counts(table), fewest))[owner]
 
 
 def _shared_mass(forest: Forest, table: str, totals: Mapping[str, int]) -> np.ndarray:

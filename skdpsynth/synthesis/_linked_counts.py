@@ -13,7 +13,7 @@ from skdpsynth.fitting import Budget
 from skdpsynth.frames import Rows
 from skdpsynth.models import BlockTables, Estimates, LevelGroups, Link, LinkTables, NoisyTables, Released, constraint_cuts
 from skdpsynth.privacy import mechanism
-from skdpsynth.statistics import CellsOf, Marginals, TableRows, Trees, Weights, total
+from skdpsynth.statistics import CellsOf, Marginals, Trees, Weights, total
 from skdpsynth.synthesis._latent_planning import MAX_CODES, answer_query, many_level_columns
 from skdpsynth.synthesis._latent_releases import GramRelease, Pair, PairRelease
 from skdpsynth.synthesis._linked_planning import Family, LinkedPlan
@@ -82,13 +82,14 @@ class LinkedCounts:
 
     def _join_cross(self, link: Children, released: Sequence[Released]) -> None:
         child, p, q = link.table, len(self.sizes[link.of]), len(self.sizes[link.table])
-        of_parents = _present(self.own[link.of], self.plan.count_place(link), self.plan.least_of(link))
+        of_parents = _present(self.own[link.of], self.plan.count_place(link), self.plan.least_of(link), self._masses(link))
         parts, pairs = [of_parents, _shift_columns(self.own[child].one_way, p), *released], [(i, p + j) for i in range(p) for j in range(q)]
         self.cross[child] = Estimates.of(parts, pairs, self.plan.public_mass(child))
 
     def _join_siblings(self, link: Children, released: Sequence[Released]) -> None:
         child, p, q = link.table, len(self.sizes[link.of]), len(self.sizes[link.table])
-        of_two, pairs = _of_two(self.cross[child], self.plan.count_place(link), p, q), combinations_with_replacement(range(q), 2)
+        of_two = _of_two(self.cross[child], self.plan.count_place(link), p, self._masses(link))
+        pairs = combinations_with_replacement(range(q), 2)
         self.siblings[child] = Estimates.of([of_two, _shift_columns(of_two, q), *released], [(i, q + j) for i, j in pairs if released])
 
     def _join_history(self, link: Children, one_way: Mapping[str, NoisyTables], released: Sequence[Released]) -> None:
@@ -96,12 +97,22 @@ class LinkedCounts:
         parts = [self.own[link.of].one_way, self.own[link.of].two_way, _shift_columns(one_way[child], p), *released]
         self.histories[child] = Estimates.of(parts, list(combinations(range(n_columns), 2)), self.plan.public_mass(link.of))
 
+    def rows_per_count(self, link: Children) -> np.ndarray:
+        """Return for how many children of a parent a count of 1 stands, by their number."""
+        counts = np.arange(self.sizes[link.of][self.plan.count_place(link)])
+        return np.where(counts > 0, np.maximum(counts, self.plan.fewest.get(link.table, 1)), 0)
+
+    def _masses(self, link: Children) -> np.ndarray:
+        """Return what all children of a parent weigh, by their number."""
+        found = self.rows_per_count(link)
+        return np.arange(len(found)) / np.maximum(found, 1)
+
     def mass(self, table: str) -> float:
         return max(1.0, float(self.own[table].rows(self.plan.public_mass(table)).sum()))
 
     def of_link(self, link: Children) -> LinkTables:
         """Return the frequencies of a link, as shares of the mass of the parent's table."""
-        n, parent, child = self.mass(link.of), self.own[link.of], self.own[link.table]
+        n, parent, child, masses = self.mass(link.of), self.own[link.of], self.own[link.table], self._masses(link)
         p, q = len(self.sizes[link.of]), len(self.sizes[link.table])
         cross, siblings = self.cross[link.table], self.siblings[link.table]
         families = {"parent": (parent, 0), "cross": (cross, p), "child": (child, 0), "siblings": (siblings, q)}
@@ -115,6 +126,7 @@ class LinkedCounts:
             n=n,
             deviations={"columns": parent.one_way.deviation, **{name: each.two_way.deviation for name, (each, _) in families.items()}},
             precisions={(name, pair): precision for name, (_, own) in found.items() for pair, precision in own.items()},
+            masses=(masses, (np.arange(len(masses)) > 1).astype(float)),
             n_ordered=(self.n_ordered(link.of), self.n_ordered(link.table)),
         )
 
@@ -181,27 +193,28 @@ def _shift_columns(columns: NoisyTables, by: int) -> NoisyTables:
     return NoisyTables(tables, columns.variance)
 
 
-def _present(parent: Estimates, count: int, least: int) -> NoisyTables:
-    """Return the columns of parents that have children, from their pairs with the number of children."""
-    if least:
+def _present(parent: Estimates, count: int, least: int, masses: np.ndarray) -> NoisyTables:
+    """Return the columns of parents by what their children weigh, from their pairs with the number of children."""
+    if (masses[least:] == 1).all():
         return parent.one_way
     tables, variances = dict[Block, np.ndarray](), []
     for (i,), table in parent.one_way.tables.items():
         if i == count:
-            tables[i,], variance = table * (np.arange(len(table[0])) > 0), parent.one_way.variance
+            tables[i,], variance = table * masses, parent.one_way.variance
         else:
             pair = (min(i, count), max(i, count))
-            both = np.moveaxis(parent.tables[pair], 1 + pair.index(count), 1)
-            tables[i,], variance = both[:, 1:].sum(axis=1), parent.variances[pair] * (len(both[0]) - 1)
+            both = np.moveaxis(parent.tables[pair], 1 + pair.index(count), 2)
+            tables[i,], variance = both @ masses, parent.variances[pair] * (masses**2).sum()
         variances.append(variance)
     return NoisyTables(tables, float(np.mean(variances)))
 
 
-def _of_two(cross: Estimates, count: int, p: int, q: int) -> NoisyTables:
-    """Return the columns of children that have siblings, from their pairs with the number of children."""
-    tables: dict[Block, np.ndarray] = {(j,): cross.tables[count, p + j][:, 2:].sum(axis=1) for j in range(q)}
-    variances = [cross.variances[count, p + j] * (len(cross.tables[count, p + j][0]) - 2) for j in range(q)]
-    return NoisyTables(tables, float(np.mean(variances)))
+def _of_two(cross: Estimates, count: int, p: int, masses: np.ndarray) -> NoisyTables:
+    """Return the columns of children that have siblings, as parents count once, from their pairs with the number of children."""
+    weights = np.where(np.arange(len(masses)) > 1, 1 / np.maximum(masses, 0.1), 0)
+    pairs = {j - p: (i, j) for i, j in cross.two_way.tables if i == count}
+    tables: dict[Block, np.ndarray] = {(j,): weights @ cross.tables[pair] for j, pair in pairs.items()}
+    return NoisyTables(tables, float(np.mean([cross.variances[pair] for pair in pairs.values()]) * (weights**2).sum()))
 
 
 def release_levels(rows: Rows, table: str, plan: LinkedPlan, budget: Budget) -> dict[Any, LevelGroups]:
@@ -209,7 +222,7 @@ def release_levels(rows: Rows, table: str, plan: LinkedPlan, budget: Budget) -> 
     if not (many := many_level_columns(schema := plan.tables[table])):
         return {}
     names, sizes = list(schema), [0 if isinstance(kind, Continuous) else kind.n_codes for kind in schema.values()]
-    rows = rows.map(TableRows(table, plan.totals))
+    rows = rows.map(plan.rows_of(table))
     noisy = _release_one_way(rows, sizes, list(map(names.index, many)), plan.weights(table, len(sizes)), f"levels of {table}", plan, budget)
     links = {}
     for name, (counts,) in zip(many, noisy.tables.values(), strict=True):
@@ -223,7 +236,7 @@ def release_bins(rows: Rows, table: str, plan: LinkedPlan, budget: Budget) -> di
     if not (grids := plan.grids(table)):
         return {}
     names, depths = list(plan.tables[table]), [grid.depth for grid in grids.values()]
-    located = rows.map(TableRows(table, plan.totals)).map(CellsOf(grids))
+    located = rows.map(plan.rows_of(table)).map(CellsOf(grids))
     weights = plan.weights(table, len(names))
     exact = total(located, Trees.over(depths, list(grids), weights.place))
     query = weights.query(exact.query(budget.relation), lambda relation: Trees.sensitivity(relation, depths), budget.relation)
@@ -250,7 +263,7 @@ def _choose_n_bins(table: str, plan: LinkedPlan, relation: str, n: float) -> int
 def _release_columns(coded: Rows, table: str, sizes: Mapping[str, Sequence[int]], plan: LinkedPlan, budget: Budget) -> NoisyTables:
     """Release the columns of a table; of a history those of a row and of the next one."""
     own, start = list(sizes[table]), 0
-    rows: Any = TableRows(table, plan.totals)
+    rows: Any = plan.rows_of(table)
     for link in plan.links:
         if link.table == table and link.order is not None:
             start, rows = len(sizes[link.of]), plan.history_rows(link, own)

@@ -24,6 +24,8 @@ _POWER = 1 / 3  # of the number of tables of a family: then the mean noise of a 
 _OWN = 3.0  # times the share of pairs of the root's own columns: they are few, and people know them best
 _GRAM, _OWN_BESIDE_GRAMS = 3.0, 1.2  # times the share of siblings, beside Gram matrices
 _USUAL_SIZE = 8  # of a column of numbers
+_ALIKE = 3  # children weigh the same up to so many of one parent
+_LOW_NOISE = 0.01  # total variation that noise adds to the table of a column of a parent and one of a child, below which they do
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class LinkedPlan(Plan):
     n_samples: int | None = None  # where it is public
     shares: Mapping[str, PrivacyLoss] = field(default_factory=dict)  # by the name of a release
     takes_gram: bool = False  # whether a Gram matrix of each link tells of all but siblings
+    fewest: Mapping[str, int] = field(default_factory=dict)  # by table: rows of a parent with fewer weigh as if there were so many; else 1
 
     @property
     def root(self) -> str:
@@ -86,7 +89,7 @@ class LinkedPlan(Plan):
         """Return the mass of a table, where it is public: that of the roots, if each has rows there, as links say."""
         links = {link.table: link for link in self.links}
         while table in links:
-            if self.least_of(links[table]) < 1:
+            if self.least_of(links[table]) < self.fewest.get(table, 1):
                 return None
             table = links[table].of
         return self.n_samples
@@ -94,6 +97,9 @@ class LinkedPlan(Plan):
     def least_of(self, link: Children) -> int:
         """Return how many rows each parent has at least, beside a head."""
         return link.least - (link.head is not None)
+
+    def rows_of(self, table: str) -> TableRows:
+        return TableRows(table, self.totals, self.fewest.get(table, 1))
 
     def weights(self, table: str, n_columns: int) -> Weights:
         """Return how virtual rows of so many columns are weighed."""
@@ -138,7 +144,7 @@ class LinkedPlan(Plan):
     def _of_siblings(self, link: Children, own: tuple[int, ...], of: tuple[int, ...]) -> Iterator[Family]:
         """Yield pairs of a column of the parent and one of a child, and of two children."""
         child, places = link.table, _of_several_codes(own)
-        with_parent, weights = ChildRows(child, self.totals), self.weights(child, len(of) + len(own))
+        with_parent, weights = ChildRows(child, self.totals, None, self.fewest.get(child, 1)), self.weights(child, len(of) + len(own))
         for label, others in self.groups[link.of].items() if not self.takes_gram else ():
             pairs = tuple((i, len(of) + j) for i, j in product(others, places) if of[i] > 1)
             yield Family(f"{label} with {child}", "cross", child, with_parent, (*of, *own), pairs, weights)
@@ -171,7 +177,7 @@ class LinkedPlan(Plan):
 
     def _pairs_of(self, table: str, sizes: tuple[int, ...]) -> Iterator[Family]:
         """Yield pairs within each group of columns, and between groups: those of a head are many, and others need not share their noise."""
-        rows, weights, several = TableRows(table, self.totals), self.weights(table, len(sizes)), _of_several_codes(sizes)
+        rows, weights, several = self.rows_of(table), self.weights(table, len(sizes)), _of_several_codes(sizes)
         groups = {label: sorted({*places} & {*several}) for label, places in self.groups[table].items()}
         for label, places in groups.items():
             if len(places) > 1:
@@ -206,7 +212,19 @@ def plan_linked(facts: Facts, bare: LinkedPlan) -> LinkedPlan:
         plan = replace(bare, spends_delta=rho is not None, rho=rho, shares=split_share(budget, weights))
         options.append((_mean_noise(plan, {**columns, **pairs}, facts.neighboring), plan))
     made = min(options, key=lambda option: option[0])[1]
-    return made if made.rho is not None else _prefer_grams(facts, made, sizes, trees, levels)
+    return _weigh_alike(facts, made if made.rho is not None else _prefer_grams(facts, made, sizes, trees, levels), sizes)
+
+
+def _weigh_alike(facts: Facts, made: LinkedPlan, sizes: Mapping[str, Sequence[int]]) -> LinkedPlan:
+    """Let all rows of up to three of one parent weigh the same where noise is low, as models of unlike weights then err more than noise."""
+    fewest, links = dict[str, int](), {link.table: link for link in made.links}
+    for family in made.families(sizes):
+        if family.kind == "cross" and all(link.of != family.table for link in made.links):
+            noise = mechanism(Marginals.sensitivity(facts.neighboring, len(family.pairs)), made.shares[family.name]).deviation
+            n_cells = np.mean([family.sizes[i] * family.sizes[j] for i, j in family.pairs])
+            is_low = noise * n_cells / math.sqrt(2 * math.pi) < _LOW_NOISE * (facts.n_samples or 0)
+            fewest[family.table] = min(_ALIKE, most_of(links[family.table])) if is_low else 1
+    return replace(made, fewest=fewest)
 
 
 def _check_sizes(plan: LinkedPlan) -> None:

@@ -77,9 +77,12 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         Estimates of counts of columns and of pairs, by least squares from all noisy tables: of a table ``["person",]``, of parents with
         their children ``["household", "person"]``, of two children of one parent ``["person", "person"]``. In a history, rows and next ones
         are in ``["patient", "visit"]`` by the columns ``("visit", column)`` and ``("next", column)``. A root counts as one row in each:
-        children share the weight of their parent.
+        children share the weight of their parent, as `rows_per_count_` says.
     marginals_errors_ : dict of tuple of tables to dict of tuple of columns to float
         The standard deviation of the noise of every cell of a table in `marginals_consistent_`.
+    rows_per_count_ : dict of str to ndarray
+        By child table without an order: for how many rows of a parent a count of 1 in its own tables, and in those with its parent, stands.
+        Place k is for parents with k rows beside a head: it is k, or 3 for one and two rows, where noise is so low that this is better.
     accountant_ : PrivacyAccountant
     n_samples_ : int
         Number of roots; an estimate from noisy counts (at least 1) under "add_or_remove_one".
@@ -211,6 +214,7 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         self._tables, self._bins, self._heads = dict(plan.tables), bins, plan.heads
         self.factors_ = {(link.of, link.table): _fit_link(link, counted) for link in plan.links}
         self.marginals_consistent_, self.marginals_errors_ = counted.attributes()
+        self.rows_per_count_ = {link.table: counted.rows_per_count(link) for link in plan.links if link.order is None}
         self.n_samples_ = plan.n_samples or max(1, round(counted.mass(plan.root)))
         self._warn_of_noise(budget)
         self._size_error = 0.0 if plan.n_samples else math.sqrt(counted.own[plan.root].variance_of_total)

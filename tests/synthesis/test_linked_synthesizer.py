@@ -159,7 +159,7 @@ def test_without_noise_exact_counts_come_out_as_roots(learned):
 @pytest.mark.all_fits
 @pytest.mark.parametrize("delta", [0, 1e-6])
 def test_children_counted_once_each_follow_from_weighted_counts_as_far_off_as_their_errors_say(delta, hasty):
-    """In the table of numbers by a column of the child, k children of one parent weigh 1, so each row is multiplied by k."""
+    """In the table of numbers by a column of the child, k children of one parent weigh 1, so each row is multiplied by k, or as is said."""
     tables = {name: table for name, table in families(1500).items() if name != "trip"}
     person, columns = tables["person"].drop(columns=["no", "age"]), ("person.number", "belief")
     true, squares = person["belief"].value_counts().reindex([False, True]).to_numpy(), []
@@ -168,9 +168,10 @@ def test_children_counted_once_each_follow_from_weighted_counts_as_far_off_as_th
         schemas = {"household": FAMILY["household"], "person": {"belief": [False, True]}}
         model = LinkedTablesSynthesizer(schemas, links=OF_FAMILY[:1], **settings).fit({**tables, "person": person})
         weighted, error = (each["household", "person"][columns] for each in (model.marginals_consistent_, model.marginals_errors_))
-        numbers = np.arange(len(weighted))
+        numbers = model.rows_per_count_["person"]
         if seed == 0:
             np.testing.assert_allclose(numbers @ weighted, true)
+            assert numbers.tolist() == [0, 3, 3, *range(3, len(numbers))]
             continue
         far = (numbers @ weighted - true)[1] / error
         squares.append((far**2 / (numbers**2).sum(), far**2))
