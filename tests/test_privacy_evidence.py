@@ -8,23 +8,23 @@ from internals import (
     HOLDOUT,
     SYNTHETIC,
     TRAIN,
+    Referee,
     Space,
     Tables,
     attributes,
     closest_record,
     find_copies,
-    gap_of_means,
-    gap_of_shares,
     membership,
 )
-from laws import ALARM, refuses
+from laws import ALARM
 
-from skdpsynth import PrivateMeasureMechanism, PrivatePCA
+from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.auditing import privacy_evidence
 from skdpsynth.domain import Continuous, Ordinal
+from skdpsynth.privacy import PrivacyLoss, Unit
 
 SURE = 1 - ALARM
-MEASURES = ("exact_copies", "closest_record", "membership", "attributes")
+MEASURES = ("exact_copies", "near_copies", "closest_record", "membership", "attributes")
 SCHEMA = {0: Continuous(0.0, 100.0, nullable=True), 1: list("abc"), 2: Ordinal(["low", "middle", "high"]), 3: (0.0, 1.0)}
 
 
@@ -35,6 +35,16 @@ def mixed(n_rows, seed):
     table[:, 1], table[:, 2] = rng.choice(list("abc"), n_rows), rng.choice(["low", "middle", "high"], n_rows)
     table[:, 3] = rng.beta(2, 5, n_rows)
     return table
+
+
+def referee(confidence=0.99, seed=0, **promise):
+    return Referee(confidence, np.random.default_rng(seed), **promise)
+
+
+def spent(epsilon, delta=0.0, neighboring="replace_one"):
+    accountant = PrivacyAccountant(epsilon, delta, neighboring=neighboring)
+    accountant.spend(PrivacyLoss(epsilon=epsilon, delta=delta), name="all of it")
+    return accountant
 
 
 def numbers(n_rows, seed):
@@ -54,12 +64,13 @@ class Bootstrap:
 @pytest.mark.parametrize(("rows", "schema"), [(mixed, SCHEMA), (numbers, None)])
 def test_rows_drawn_from_the_training_rows_are_found_out_by_every_measure(rows, schema):
     train, holdout = rows(600, 0), rows(600, 1)
-    evidence = privacy_evidence(Bootstrap(train), train, holdout, schema)
-    assert evidence.findings == MEASURES
+    evidence = privacy_evidence(Bootstrap(train), train, holdout, schema, accountant=spent(1.0))
+    assert evidence.findings == evidence.refuting == MEASURES
+    assert "THE PROMISE IS BROKEN" in str(evidence)
     assert all(gap.is_found for gap in evidence.by_column.values())
     assert evidence.closest_record.train < evidence.closest_record.holdout
     assert 0.6 < evidence.exact_copies.train < 0.66  # 1 - 1/e = 0.632
-    assert "give them away" in str(evidence)
+    assert "give them away" in str(privacy_evidence(Bootstrap(train), train, holdout, schema))
     few = privacy_evidence(Bootstrap(train), train, holdout[:100], schema).membership
     assert few.is_found
     assert few.holdout < 0.25
@@ -80,7 +91,13 @@ def test_copies_with_a_little_noise_are_found_out_by_all_but_exact_copies_howeve
 def test_a_private_model_and_one_of_independent_columns_are_not_suspected():
     train, holdout = numbers(600, 11)[:, :2], numbers(600, 21)[:, :2]
     model = PrivateMeasureMechanism(epsilon=1.0).fit(train)
-    assert not privacy_evidence(model, train, holdout, confidence=SURE).is_found
+    evidence = privacy_evidence(model, train, holdout, confidence=SURE)
+    assert not evidence.is_found
+    assert not evidence.refuting
+    assert {gap.guesses.allowed for gap in evidence.gaps.values()} == {np.tanh(0.5)}
+    assert all(gap.guesses.advantage_low < gap.guesses.allowed for gap in evidence.gaps.values())
+    leaking = privacy_evidence(train, numbers(600, 31)[:, :2], holdout, confidence=SURE, accountant=spent(1.0))
+    assert (leaking.is_found, leaking.refuting) == (False, ())  # it leaks others than those who are attacked
     assert privacy_evidence(train, train, holdout, confidence=SURE).is_found
     train, holdout, rng = mixed(600, 10), mixed(600, 20), np.random.default_rng(0)
     independent = np.array([rng.permutation(column) for column in train.T], dtype=object).T
@@ -105,12 +122,17 @@ def test_copies_in_a_small_domain_are_as_many_as_chance_gives():
 @pytest.mark.parametrize(("n", "m", "share"), [(100, 100, 0.3), (1000, 60, 0.02), (60, 1000, 0.02)])
 def test_intervals_hold_their_difference_at_the_stated_rate(confidence, n, m, share):
     """Of 4000 pairs of samples; misses above 1 - confidence by 6 standard errors and half of it, which normal approximations may take."""
-    rng, runs = np.random.default_rng(5), 4000
+
+    class Silent(Referee):
+        def guess(self, *_):
+            """Leave out what takes most of the time."""
+
+    rng, runs, judge = np.random.default_rng(5), 4000, Silent(confidence, None)
     misses = {"shares": 0, "means": 0}
     for _ in range(runs):
         hits = rng.random(n) < share, rng.random(m) < share
         distances = [rng.exponential(size=size) * rng.random(size) for size in (n, m)]
-        shares, means = gap_of_shares("", *hits, confidence), gap_of_means("", *distances, confidence, is_share=False)
+        shares, means = judge.gap_of_shares("", *hits), judge.gap_of_means("", *distances, is_share=False)
         misses["shares"] += not shares.low <= 0 <= shares.high
         misses["means"] += not means.low <= 0 <= means.high
     most = 1.5 * (1 - confidence) + 6 * np.sqrt((1 - confidence) / runs)
@@ -120,13 +142,51 @@ def test_intervals_hold_their_difference_at_the_stated_rate(confidence, n, m, sh
 
 def test_equal_scores_of_few_rows_are_no_finding():
     """All of 60 training rows have a copy by luck, of 1000 held-out rows 1 % have none."""
-    gap = gap_of_means("", np.zeros(60), (np.arange(1000) < 10).astype(float), 0.99, is_share=False)
+    gap = referee().gap_of_means("", np.zeros(60), (np.arange(1000) < 10).astype(float), is_share=False)
     assert not gap.is_found
     assert gap.low < gap.difference < gap.high
 
 
-def brute(schema, train, holdout, synthetic):
-    """Distances to the closest synthetic row and right guesses, cell by cell."""
+@pytest.mark.parametrize(("epsilon", "asked"), [(0.5, 1.0), (1.0, 1.0), (2.0, 0.2)])
+def test_guesses_reach_the_limit_of_a_ledger_and_refute_it_no_more_often_than_stated(epsilon, asked):
+    """Each pair says by a coin of odds e^epsilon which of it was in the fit, and says so to a share `asked` alone; 2000 runs.
+
+    At 90 % a sound ledger may be refuted in 5 %, and the interval may miss in 10 %, beside 6 standard errors of 2000 runs; one of 70 % of
+    epsilon is refuted.
+    """
+    rng, n, runs = np.random.default_rng(8), 1000, 2000
+    judge, strict = referee(0.9, epsilon=epsilon), referee(0.9, epsilon=0.7 * epsilon)
+    missed = refuted = found = 0
+    for _ in range(runs):
+        told = np.where(rng.random(n) < asked, np.where(rng.random(n) < 1 / (1 + np.exp(-epsilon)), 1, -1), 0)
+        made = judge.guess(told, np.zeros(n))
+        missed += not made.advantage_low <= made.allowed <= made.advantage_high
+        refuted += made.is_refuted
+        found += strict.guess(told, np.zeros(n)).is_refuted
+    assert made.allowed == pytest.approx((np.exp(epsilon) - 1) / (np.exp(epsilon) + 1))
+    assert 0.01 < refuted / runs <= 0.05 + 6 * np.sqrt(0.05 / runs)
+    assert missed / runs <= 0.1 + 6 * np.sqrt(0.1 / runs)
+    assert found / runs > 0.5
+
+
+def test_the_limit_is_that_of_an_exchange_of_two_rows_by_the_ledger():
+    hits, misses = np.ones(100), np.zeros(100)
+    for neighboring, epsilon, delta in (("replace_one", 1.0, 0.01), ("add_or_remove_one", 2.0, 0.01 * (1 + np.e))):
+        made = Referee.of(spent(1.0, 0.01, neighboring), 0.99, np.random.default_rng(0)).guess(hits, misses)
+        assert made.allowed == pytest.approx((np.exp(epsilon) - 1 + 2 * delta) / (np.exp(epsilon) + 1))
+        assert (made.n_pairs, made.n_guesses, made.n_right, made.advantage) == (100, 100, 100, 1)
+    made = referee(epsilon=1.0).guess(misses, misses)
+    assert (made.n_guesses, made.advantage, made.advantage_low, made.advantage_high, made.is_refuted) == (0, 0, -1, 1, False)
+    units = PrivacyAccountant(1.0, unit=Unit("who", 3))
+    units.spend(1.0, name="all of it")
+    for account in (units, None):
+        assert Referee.of(account, 0.99, np.random.default_rng(0)).guess(hits, misses).allowed is None
+    endless = Referee.of(spent(np.inf), 0.99, np.random.default_rng(0)).guess(hits, misses)
+    assert (endless.allowed, endless.is_refuted) == (1, False)
+
+
+def brute(columns, train, holdout, synthetic):
+    """Distances to the closest synthetic row, right guesses and near copies, cell by cell."""
     usual = {}
     for place in (0, 3):
         known = synthetic[:, place].astype(float)
@@ -149,31 +209,38 @@ def brute(schema, train, holdout, synthetic):
     places = np.array([["low", "middle", "high"].index(level) for level in synthetic[:, 2]])
     low, high = np.quantile(places, [0.05, 0.95])
     width = high - low
-    far, right = [], []
+    far, right, near = [], [], []
     for rows in (train, holdout):
         table = np.array([[[squared(a[k], b[k], k) for k in range(4)] for b in synthetic] for a in rows])
         far.append(np.sqrt(table.sum(axis=2).min(axis=1) / 4))
+        same = table[np.arange(len(rows)), table.sum(axis=2).argmin(axis=1)]
+        near.append((np.sqrt(same) <= np.array([0.05, 0, 0, 0.05])).all(axis=1))
         guesses = []
         for k in range(4):
-            closest = np.delete(table, k, axis=2).sum(axis=2).argmin(axis=1)
+            others = np.delete(table, k, axis=2) if columns is None else table[:, :, columns]
+            closest = others.sum(axis=2).argmin(axis=1)
             guesses.append(np.sqrt(table[np.arange(len(rows)), closest, k]) <= (0 if k in (1, 2) else 0.05))
         right.append(np.array(guesses))
-    return far, right
+    return far, right, near
 
 
-def test_distances_and_guesses_are_those_of_a_search_cell_by_cell():
+@pytest.mark.parametrize(("known", "secrets"), [(None, [0, 1, 2, 3]), ([0, 3], [1, 2])])
+def test_distances_copies_and_guesses_are_those_of_a_search_cell_by_cell(known, secrets):
     train, holdout, synthetic = mixed(40, 0), mixed(30, 1), mixed(50, 2)
+    synthetic[:20] = train[:20]
     tables = Tables.of(synthetic, train, holdout, SCHEMA, 0)
     space = Space.of(tables)
-    far, right = brute(SCHEMA, train, holdout, synthetic)
-    gap = closest_record(space, 0.99)
-    assert gap.train == pytest.approx(far[0].mean(), rel=1e-9)
-    assert gap.holdout == pytest.approx(far[1].mean(), rel=1e-9)
-    together, alone = attributes(tables, space, [0, 1, 2, 3], 0.99)
+    far, right, near = brute(known, train, holdout, synthetic)
+    gaps = closest_record(tables, space, referee())
+    for name, expected in (("closest_record", far), ("near_copies", near)):
+        assert gaps[name].train == pytest.approx(expected[0].mean(), rel=1e-9)
+        assert gaps[name].holdout == pytest.approx(expected[1].mean(), rel=1e-9)
+    assert gaps["near_copies"].train >= 0.5
+    together, alone = attributes(tables, space, secrets, known, referee())
     for place, one in alone.items():
         assert one.train == pytest.approx(right[0][place].mean())
         assert one.holdout == pytest.approx(right[1][place].mean())
-    assert together.train == pytest.approx(right[0].mean())
+    assert together.train == pytest.approx(right[0][secrets].mean())
 
 
 def test_members_are_those_whose_ratio_of_distances_exceeds_that_of_a_tenth():
@@ -187,7 +254,7 @@ def test_members_are_those_whose_ratio_of_distances_exceeds_that_of_a_tenth():
 
     alone = [far(a, np.delete(known, place, axis=0)) / far(a, points[SYNTHETIC]) for place, a in enumerate(known)]
     threshold = np.quantile(alone, 0.9)
-    gap = membership(space, 0.99, np.random.default_rng(7))
+    gap = membership(space, referee(seed=7))
     assert gap.train == np.mean([far(a, known) / far(a, points[SYNTHETIC]) > threshold for a in points[TRAIN]])
     assert gap.holdout == np.mean([far(a, known) / far(a, points[SYNTHETIC]) > threshold for a in others])
 
@@ -199,7 +266,7 @@ def test_copies_are_those_of_a_set_of_rows():
         table[rng.random(60) < 0.3, 1] = np.nan
     read = Tables.of(tables[SYNTHETIC], tables[TRAIN], tables[HOLDOUT], {0: (0, 9), 1: Continuous(0, 9, nullable=True), 2: (0, 9)}, 0)
     as_words = [[str(row.tolist()) for row in table] for table in tables]
-    copies = find_copies(read, 0.99)
+    copies = find_copies(read, referee())
     assert copies["n_copies"] == sum(row in as_words[SYNTHETIC] for row in as_words[TRAIN])
     assert copies["exact_copies"].holdout == np.mean([row in as_words[SYNTHETIC] for row in as_words[HOLDOUT]])
     assert copies["n_overlapping"] == sum(row in as_words[TRAIN] for row in as_words[HOLDOUT])
@@ -226,9 +293,11 @@ def test_every_text_says_that_it_is_not_private_and_proves_nothing_and_every_num
     assert "not private" in repr(evidence)
     frame = evidence.to_frame()
     assert list(frame["measure"]) == [*MEASURES, *["attributes"] * 4]
-    assert list(frame["column"]) == [None] * 4 + [0, 1, 2, 3]
+    assert list(frame["column"]) == [None] * 5 + [0, 1, 2, 3]
     np.testing.assert_allclose(frame["difference"], frame["train"] - frame["holdout"])
     assert (frame["low"] <= frame["difference"]).all()
+    np.testing.assert_allclose(frame["advantage"], (2 * frame["n_right"] - frame["n_guesses"]) / frame["n_guesses"].clip(1))
+    assert ((frame["advantage_low"] <= frame["advantage"]) & (frame["advantage"] <= frame["advantage_high"])).all()
 
 
 def test_only_the_secrets_are_guessed_of_a_schema_that_a_model_may_say_itself_and_nothing_of_one_column():
@@ -239,9 +308,10 @@ def test_only_the_secrets_are_guessed_of_a_schema_that_a_model_may_say_itself_an
     for columns in ([3, 1], [1]):
         assert list(privacy_evidence(synthetic, train, holdout, SCHEMA, secret=columns).by_column) == columns
     assert list(privacy_evidence(WithSchema(train), train, holdout).by_column) == [0, 1, 2, 3]
+    assert list(privacy_evidence(synthetic, train, holdout, SCHEMA, known=[3, 1]).by_column) == [0, 2]
     alone = privacy_evidence(*(numbers(60, seed)[:, :1] for seed in range(3)))
-    assert (alone.attributes, list(alone.gaps)) == (None, list(MEASURES[:3]))
-    assert "guessed" not in str(alone)
+    assert (alone.attributes, list(alone.gaps)) == (None, list(MEASURES[:4]))
+    assert "known of its row" not in str(alone)
 
 
 TRAINED = numbers(60, 0)
@@ -255,6 +325,10 @@ TRAINED = numbers(60, 0)
         ({"holdout": numbers(60, 1)[:, :2]}, ValueError, "must have the same columns, got 3, 2 and 3"),
         *(({"model": odd}, TypeError, "model must be a fitted synth") for odd in (PrivatePCA(), PrivateMeasureMechanism, object(), 5)),
         *(({"secret": odd}, ValueError, "secret must be columns of schema") for odd in ("age", [[0]])),
+        ({"known": "age"}, ValueError, "known must be columns of schema"),
+        ({"known": [0, 1, 2]}, ValueError, "known must leave a column to be guessed"),
+        ({"known": 0, "secret": 0}, ValueError, "known must hold none of the columns that are guessed, got 0"),
+        ({"accountant": 1.0}, TypeError, "accountant must be None or a PrivacyAccountant"),
         *(({"confidence": odd}, ValueError, "confidence must be a number in") for odd in (1.0, "high")),
         ({"max_samples": 5}, ValueError, "max_samples must be an integer of at least 20"),
         ({"random_state": -1}, ValueError, "random_state must be a non-negative integer"),
@@ -267,18 +341,17 @@ def test_what_cannot_be_attacked_is_refused_in_one_sentence(given, error, words)
     assert "\n" not in str(caught.value)
 
 
-def test_an_internal_card_shows_the_evidence_and_a_public_one_refuses_it():
+def test_a_private_page_shows_the_evidence_and_what_the_ledger_allows():
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")
     from skdpsynth.metrics import quality_report
-    from skdpsynth.report import card, quality_page
+    from skdpsynth.report import quality_page
 
     train, holdout = numbers(200, 0)[:, :2], numbers(200, 1)[:, :2]
-    evidence = privacy_evidence(train, train, holdout)
-    assert f"{evidence.membership.train:.4f}" in quality_page(quality_report(train, holdout), evidence=evidence).to_html()
-    model = PrivateMeasureMechanism(epsilon=1.0).fit(train)
-    html = card(model, audience="internal", real=train, holdout=holdout).html
+    evidence = privacy_evidence(train, train, holdout, accountant=spent(1.0))
+    html = quality_page(quality_report(train, holdout), evidence=evidence).to_html()
+    assert f"{evidence.membership.train:.4f}" in html
     assert "Are people of the fit given away?" in html
     assert "This proves nothing about privacy" in html
-    refuses(ValueError, "holdout must be None for audience='public'", card, model, holdout=holdout)
-    refuses(ValueError, "real must be the rows", card, model, audience="internal", holdout=holdout)
+    assert html.count("0.4621, BROKEN") == len(evidence.refuting) >= 3
+    assert "THE PROMISE IS BROKEN" in html

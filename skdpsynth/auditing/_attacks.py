@@ -6,15 +6,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import expit, stdtrit
 from scipy.stats import binomtest
 
-from skdpsynth._text import Result, join_words
-from skdpsynth._validation import check_integer, is_integer, short_repr
+from skdpsynth._text import Result, join_words, percent_at_most
+from skdpsynth._validation import check_integer, check_type, is_integer, short_repr
 from skdpsynth.auditing._audit import check_confidence
+from skdpsynth.auditing._result import lower_epsilon_of_one_run, lower_share
 from skdpsynth.domain import Continuous, Nominal, Schema, as_nullable, is_name
 from skdpsynth.frames import open_source, take_rows
 from skdpsynth.metrics import SchemaLike, Table, columns_in, schema_of_ranges, with_facts_of_rows
+from skdpsynth.privacy import LONE_ROW, PrivacyAccountant
 from skdpsynth.tables import encode
 from skdpsynth.testing import Estimator
 
@@ -27,11 +29,48 @@ _MOST_DRAWN = 100_000  # synthetic rows of a model
 _LEAST = 20  # rows of each table
 _MIDDLE = (0.05, 0.5, 0.95)
 _FALSE_ALARM_RATE = 0.1  # of the membership attack
-_NEAR = 0.05  # largest error of a right guess of a number, in units of `Space`
+_NEAR = 0.05  # largest error of a right guess of a number, or of a near copy, in units of `Space`
 _TINY = 1e-9  # so that, among rows with a copy, those far from all others score highest
 _NUMBERS = ("train", "holdout", "difference", "low", "high", "n_train", "n_holdout", "is_found")
+_OF_GUESSES = ("n_pairs", "n_guesses", "n_right", "advantage", "advantage_low", "advantage_high", "allowed", "is_refuted")
 _WARNING = "Not private: made from real rows, so keep it as secret as them."
 _NO_PROOF = "This proves nothing about privacy: other attacks may find more. Only epsilon, as a ledger states it, protects from all."
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """Guesses which of two rows, one of the fit and one set aside and paired at random, was in the fit.
+
+    The attack names the row with the larger score, and passes where both have the same.
+
+    Attributes
+    ----------
+    n_pairs, n_guesses, n_right : int
+        Pairs, those at which the attack did not pass, and those of them at which it was right.
+    advantage_low, advantage_high : float
+        Exact (Clopper-Pearson) interval of `advantage`, two-sided.
+    allowed : float or None
+        The most that the advantage may be, on average, by the epsilon and delta of a ledger; None: there is none that protects single rows.
+    is_refuted : bool
+        Whether so many right guesses refute that ledger, at half of the error probability of the interval.
+
+    See Also
+    --------
+    privacy_evidence : Makes it, and proves the limit.
+    """
+
+    n_pairs: int
+    n_guesses: int
+    n_right: int
+    advantage_low: float
+    advantage_high: float
+    allowed: float | None = None
+    is_refuted: bool = False
+
+    @property
+    def advantage(self) -> float:
+        """Share of right guesses minus share of wrong ones: 0 by chance, 1 if all are right."""
+        return 2 * self.n_right / self.n_guesses - 1 if self.n_guesses else 0.0
 
 
 @dataclass(frozen=True)
@@ -50,6 +89,8 @@ class Gap:
         Rows that were looked at.
     is_share : bool
         Whether the number is a share of rows, or of guesses; else a distance.
+    guesses : Guesses
+        What an attacker gains who guesses by this number which rows were in the fit.
 
     See Also
     --------
@@ -63,7 +104,8 @@ class Gap:
     high: float
     n_train: int
     n_holdout: int
-    is_share: bool = True
+    is_share: bool
+    guesses: Guesses
 
     @property
     def difference(self) -> float:
@@ -84,12 +126,14 @@ class PrivacyEvidence(Result):
     ----------
     exact_copies : Gap
         Share of rows that are among the synthetic ones.
+    near_copies : Gap
+        Share of rows that the closest synthetic row nearly equals, in all cells: what a model has learned by heart.
     closest_record : Gap
         Mean distance to the closest synthetic row.
     membership : Gap
         Share of rows that the membership attack calls members.
     attributes : Gap or None
-        Share of cells that are guessed right from the others of their row. None: there is only one column.
+        Share of cells that are guessed right from cells that are known. None: there is only one column.
     by_column : dict of column to Gap
         The same for each column. Some of many columns differ by chance, so judge by `attributes`.
     confidence : float
@@ -112,6 +156,7 @@ class PrivacyEvidence(Result):
     """
 
     exact_copies: Gap
+    near_copies: Gap
     closest_record: Gap
     membership: Gap
     attributes: Gap | None
@@ -128,7 +173,7 @@ class PrivacyEvidence(Result):
     @property
     def gaps(self) -> dict[str, Gap]:
         """The measures that there are, by name."""
-        names = ("exact_copies", "closest_record", "membership", "attributes")
+        names = ("exact_copies", "near_copies", "closest_record", "membership", "attributes")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     @property
@@ -138,8 +183,13 @@ class PrivacyEvidence(Result):
 
     @property
     def is_found(self) -> bool:
-        """Whether any of the four measures tells training rows from held-out ones."""
+        """Whether any of the measures tells training rows from held-out ones."""
         return bool(self.findings)
+
+    @property
+    def refuting(self) -> tuple[str, ...]:
+        """Names of the measures by which more is guessed right than the ledger allows."""
+        return tuple(name for name, gap in self.gaps.items() if gap.guesses.is_refuted)
 
     @property
     def copies_expected(self) -> float:
@@ -149,6 +199,9 @@ class PrivacyEvidence(Result):
     @property
     def verdict(self) -> str:
         """Say whether training rows stand out."""
+        if self.refuting:
+            names = join_words([name.replace("_", " ") for name in self.refuting], "and")
+            return f"THE PROMISE IS BROKEN, by {names}: rows of the fit are guessed more often than the epsilon of the ledger allows."
         if not self.is_found:
             return "Nothing tells training rows from held-out ones here."
         found = join_words([name.replace("_", " ") for name in self.findings], "and")
@@ -156,11 +209,13 @@ class PrivacyEvidence(Result):
 
     def sentences(self) -> list[str]:
         """Say what was found, and last what it does not prove."""
-        closest, members = self.closest_record, self.membership
+        near, closest, members = self.near_copies, self.closest_record, self.membership
         words = [
             f"{self.n_synthetic:,} synthetic rows beside {self.n_train:,} training and {self.n_holdout:,} held-out ones; intervals hold "
             f"with {100 * self.confidence:g} % confidence.",
             f"{self.n_copies:,} training rows are among the synthetic ones; chance alone would give about {self.copies_expected:,.4g}.",
+            f"Near copies there are of {100 * near.train:.3g} % of training rows and {100 * near.holdout:.3g} % of held-out ones, "
+            f"{_describe_difference(near)}.",
             f"The closest synthetic row is {closest.train:.4g} away from a training row and {closest.holdout:.4g} from a held-out row, "
             f"{_describe_difference(closest)}.",
             f"A membership attack calls {100 * members.train:.1f} % of training rows members, and {100 * members.holdout:.1f} % of "
@@ -168,10 +223,19 @@ class PrivacyEvidence(Result):
         ]
         if self.attributes is not None:
             words.append(
-                f"From the other cells of its row {100 * self.attributes.train:.1f} % of the cells of training rows are guessed right, and "
+                f"From what is known of its row {100 * self.attributes.train:.1f} % of the cells of training rows are guessed right, and "
                 f"{100 * self.attributes.holdout:.1f} % of those of held-out rows, {_describe_difference(self.attributes)}."
             )
-        return [*words, *self._conclusions()]
+        return [*words, self._best_guesses(), *self._conclusions()]
+
+    def _best_guesses(self) -> str:
+        name, best = max(((name, gap.guesses) for name, gap in self.gaps.items()), key=lambda each: each[1].advantage_low)
+        right, low, high = (50 * (1 + advantage) for advantage in (best.advantage, best.advantage_low, best.advantage_high))
+        limit = "" if best.allowed is None else f"; the ledger allows {percent_at_most((1 + best.allowed) / 2)}, and a coin has 50 %"
+        return (
+            f"Which of two rows was in the fit is guessed best by {name.replace('_', ' ')}: right {best.n_right:,} of "
+            f"{best.n_guesses:,} times, {right:.1f} % ({low:.1f} to {high:.1f}){limit}."
+        )
 
     def _conclusions(self) -> list[str]:
         overlap = (
@@ -193,13 +257,32 @@ class PrivacyEvidence(Result):
             for gap in self.gaps.values()
         ]
         yield [("", "training rows", "held-out rows", "difference", f"{100 * self.confidence:g} % interval"), *rows]
+        yield [("Which of two rows was in the fit?", *self.heads_of_guesses), *self.lines_of_guesses()]
         yield "\n".join(self._conclusions())
+
+    @property
+    def heads_of_guesses(self) -> tuple[str, ...]:
+        """Heads of the columns of `lines_of_guesses`, but for the first, the measure."""
+        return ("guesses", "right", "advantage", f"{100 * self.confidence:g} % interval, exact", "allowed")
+
+    def lines_of_guesses(self) -> Iterator[tuple[str, ...]]:
+        """Yield the guesses by each measure as words."""
+        for name, gap in self.gaps.items():
+            made = gap.guesses
+            limit = "" if made.allowed is None else f"{made.allowed:.4f}{', BROKEN' * made.is_refuted}"
+            gain = f"{made.advantage:+.4f}", f"{made.advantage_low:+.4f} to {made.advantage_high:+.4f}"
+            yield name.replace("_", " "), f"{made.n_guesses:,}", f"{made.n_right:,}", *(gain if made.n_guesses else ("", "")), limit
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return a dict for each measure, and for each column that was guessed ("column"; None: all), with the numbers of its gap."""
         lines = [(name, None, gap) for name, gap in self.gaps.items()]
         lines += [("attributes", column, gap) for column, gap in self.by_column.items()]
-        return [{"measure": name, "column": column, **{key: getattr(gap, key) for key in _NUMBERS}} for name, column, gap in lines]
+        return [
+            {"measure": name, "column": column}
+            | {key: getattr(gap, key) for key in _NUMBERS}
+            | {key: getattr(gap.guesses, key) for key in _OF_GUESSES}
+            for name, column, gap in lines
+        ]
 
     def plot(self, ax: "Axes | None" = None) -> Any:
         """Draw the differences with their intervals, on `ax` or in a new figure, and return the figure. Needs matplotlib."""
@@ -221,15 +304,18 @@ def privacy_evidence(
     schema: SchemaLike | None = None,
     *,
     secret: Hashable = None,
+    known: Hashable = None,
+    accountant: PrivacyAccountant | None = None,
     confidence: float = 0.99,
     max_samples: int = 5000,
     random_state: int | None = 0,
 ) -> PrivacyEvidence:
     """Attack a model's synthetic rows, and compare how the attacks do on training rows and on held-out rows; **not private**.
 
-    Exact copies, the closest record, a membership attack and an attribute attack: findings about rows that the model never saw are no
-    leak, so each number stands beside that of held-out rows. Attacks that find nothing prove nothing, because others might. Epsilon
-    protects people from every attack; this report shows gross mistakes, to readers who prefer a number to a proof.
+    Exact and near copies, the closest record, a membership attack and an attribute attack, as a red team plays them: findings about rows
+    that the model never saw are no leak, so each number stands beside that of held-out rows. Attacks that find nothing prove nothing,
+    because others might. Epsilon protects people from every attack; this report shows gross mistakes, to readers who prefer a number to a
+    proof, and how far attacks stay below what epsilon allows.
 
     Parameters
     ----------
@@ -245,10 +331,15 @@ def privacy_evidence(
         ``{column: (low, high), [levels] or a kind}``, see `skdpsynth.domain.Schema`. None: the model's own ``schema_``; without one, all
         columns are numbers.
     secret : column or list of columns, default=None
-        Columns that the attribute attack guesses. None: each column in turn.
+        Columns that the attribute attack guesses. None: each column in turn, or each that is not `known`.
+    known : column or list of columns, default=None
+        Quasi-identifiers: columns that the attacker knows of each target, such as age and town. None: all but the one that is guessed.
+    accountant : PrivacyAccountant, default=None
+        The account that the synthetic rows were charged to, whose promise the guesses are compared with. None: that of `model`, if it is
+        a fitted model that has one.
     confidence : float, default=0.99
         Confidence level of each interval. If nothing leaks, each measure still raises an alarm with probability (1 - confidence) / 2: about
-        20 of 1000 honest models are suspected by one of the four.
+        20 of 1000 honest models are suspected by one of the five.
     max_samples : int, default=5000
         At most so many rows of each table are attacked, drawn at random; exact copies are looked for among all. More show smaller leaks:
         the time grows with the square.
@@ -263,7 +354,7 @@ def privacy_evidence(
     See Also
     --------
     audit_epsilon : A lower bound on epsilon, from made-up rows.
-    skdpsynth.report.card : Shows it on the internal card, with ``holdout=``.
+    skdpsynth.report.quality_page : Shows it, on a page that is private.
     skdpsynth.PrivacyAccountant.risk : The gain of the best possible attack.
 
     Notes
@@ -277,14 +368,24 @@ def privacy_evidence(
     are apart by 1 in a column of levels that differ, and by 1 in one of numbers that are as far from each other as the ends of the middle
     nine tenths of its synthetic values; a missing number is 1 apart from any other.
 
-    *Exact copies.* All cells are equal. In small domains many rows are found by chance: as large a share as of held-out rows.
+    *Copies.* Exact: all cells are equal. In small domains many rows are found by chance: as large a share as of held-out rows. Near: in
+    the closest synthetic row each cell is one that would be a right guess of the attribute attack.
 
     *Membership.* As DOMIAS [1]_: rows where synthetic rows are denser than the population are called members. Both densities are those of
     the nearest neighbor, that of the population in one half of the held-out rows. A tenth of that half sets the threshold, so about a
     tenth of the rows of strangers raise a false alarm.
 
-    *Attributes.* The attacker knows all cells of a row but one, and takes that of the closest synthetic row [2]_. A guess of a number is
+    *Attributes.* The attacker takes the cell of the synthetic row that is closest in what is known [2]_. A guess of a number is
     right within a twentieth of the range of the middle nine tenths of the synthetic values, one of levels if it is equal.
+
+    *Which of two rows.* Pairs of a row of the fit and a held-out row are drawn at random, and the attack names the one with the higher
+    score (the smaller distance), or passes. Rows were set aside at random, so a fair coin has decided which of a pair is in the fit, and to
+    turn it over replaces one row. So, as `audit_one_run` proves, each guess is right with probability at most e^epsilon /
+    (1 + e^epsilon), whatever the others were, and the Clopper-Pearson limits hold for any number of passes. The advantage, right minus
+    wrong, is at most (e^epsilon - 1) / (e^epsilon + 1) on average; with delta, at most (e^epsilon - 1 + 2 delta n / r) /
+    (e^epsilon + 1) for r guesses at n pairs. Under "add_or_remove_one" to replace a row is to remove one and to add one, which costs twice
+    epsilon and (1 + e^epsilon) delta: these stand in place of both. A ledger that protects units of several rows has no such limit, since
+    rows of one unit share a coin; nor has one whose rows were not set aside at random.
 
     Rows are sorted first, so the order in which they come changes nothing (in tables of at most 2^25 cells; of larger ones rows are drawn
     by their place).
@@ -311,22 +412,21 @@ def privacy_evidence(
     max_samples = check_integer("max_samples", max_samples, 20, more="5000 is the default")
     if random_state is not None and not is_integer(random_state, 0):
         raise ValueError(f"random_state must be a non-negative integer or None, got {short_repr(random_state)}.")
+    if accountant is not None:
+        check_type("accountant", accountant, PrivacyAccountant, "None or a PrivacyAccountant, such as accountant_ of the fit")
     every = Tables.of(model, train, holdout, schema, random_state)
-    names, wanted = list(every.schema), secret if isinstance(secret, list) else [secret]
-    for name in [] if secret is None or len(names) < 2 else wanted:
-        if not is_name(name) or name not in every.schema:
-            raise ValueError(f"secret must be columns of schema that are synthesized, got {short_repr(name)}; leave it out for all.")
-    places = [] if len(names) < 2 else list(range(len(names))) if secret is None else [names.index(name) for name in wanted]
+    secrets, given = _attribute_places(list(every.schema), secret, known)
     rng = np.random.default_rng(random_state)
     drawn = [np.sort(rng.choice(n, max_samples, replace=False)) if n > max_samples else np.arange(n) for n in every.sizes()]
     few = Tables(every.schema, tuple(take_rows(columns, some) for columns, some in zip(every.columns, drawn, strict=True)))
-    space = Space.of(few)
-    together, alone = attributes(few, space, places, confidence)
+    space, referee = Space.of(few), Referee.of(getattr(model, "accountant_", None) if accountant is None else accountant, confidence, rng)
+    members = membership(space, referee)
+    together, alone = attributes(few, space, secrets, given, referee)
     n_train, n_holdout, n_synthetic = every.sizes()
     return PrivacyEvidence(
-        **find_copies(every, confidence),
-        closest_record=closest_record(space, confidence),
-        membership=membership(space, confidence, rng),
+        **find_copies(every, referee),
+        **closest_record(few, space, referee),
+        membership=members,
         attributes=together,
         by_column=alone,
         confidence=float(confidence),
@@ -337,29 +437,79 @@ def privacy_evidence(
     )
 
 
-def gap_of_shares(what: str, train: np.ndarray, holdout: np.ndarray, confidence: float) -> Gap:
-    """Compare two samples of booleans by Newcombe's interval [1]_ from Wilson's, which holds for few rows and for shares of 0.
+def _attribute_places(names: list[Hashable], secret: Hashable, known: Hashable) -> tuple[list[int], list[int] | None]:
+    """Return the places of the columns that are guessed, and of those that are known of each row; None: all others."""
+    asked = {"secret": secret, "known": known}
+    listed = {what: given if isinstance(given, list) else [] if given is None else [given] for what, given in asked.items()}
+    for what, given in listed.items():
+        for name in given:
+            if not is_name(name) or name not in names:
+                raise ValueError(f"{what} must be columns of schema that are synthesized, got {short_repr(name)}; leave it out for all.")
+    wanted, given = listed["secret"], listed["known"]
+    if both := [name for name in wanted if name in given]:
+        raise ValueError(f"known must hold none of the columns that are guessed, got {short_repr(both[0])}; take it out of one of both.")
+    if len(names) < 2:
+        return [], None
+    secrets = wanted if secret is not None else [name for name in names if name not in given]
+    if not secrets:
+        raise ValueError("known must leave a column to be guessed, got all of them; name those that an attacker knows.")
+    return [names.index(name) for name in secrets], [names.index(name) for name in given] or None
 
-    References
-    ----------
-    .. [1] Newcombe (1998), "Interval estimation for the difference between independent proportions", method 10.
-    """
-    p, q = float(np.mean(train)), float(np.mean(holdout))
-    of_shares = [binomtest(int(np.sum(hits)), len(hits)) for hits in (train, holdout)]
-    (below_p, above_p), (below_q, above_q) = (found.proportion_ci(confidence, "wilson") for found in of_shares)
-    low, high = p - q - math.hypot(p - below_p, above_q - q), p - q + math.hypot(above_p - p, q - below_q)
-    return Gap(what, p, q, low, high, len(train), len(holdout))
 
+@dataclass(frozen=True, eq=False)
+class Referee:
+    """Intervals, and the game of pairs with its limit: `epsilon` and `delta` are those of an exchange of two rows."""
 
-def gap_of_means(what: str, train: np.ndarray, holdout: np.ndarray, confidence: float, is_share: bool) -> Gap:
-    n, m = len(train), len(holdout)
-    x, y = float(train.mean()), float(holdout.mean())
-    apart = math.sqrt(train.var(ddof=1) / n + holdout.var(ddof=1) / m)
-    # Scores of few rows may all be equal by luck, which would make an interval of no width. If both kinds are alike, the variance of all
-    # rows together is that of each.
-    together = math.sqrt(np.concatenate([train, holdout]).var(ddof=1) * (1 / n + 1 / m))
-    reach = float(stdtrit(min(n, m) - 1, 0.5 + confidence / 2)) * max(apart, together)
-    return Gap(what, x, y, x - y - reach, x - y + reach, n, m, is_share)
+    confidence: float
+    rng: np.random.Generator
+    epsilon: float | None = None  # None: no promise to compare with
+    delta: float = 0.0
+
+    @classmethod
+    def of(cls, accountant: object, confidence: float, rng: np.random.Generator) -> "Referee":
+        if not isinstance(accountant, PrivacyAccountant) or accountant.risk().unit not in (None, LONE_ROW):
+            return cls(confidence, rng)
+        epsilon, delta = float(accountant.spent), float(accountant.spent_delta)
+        if accountant.neighboring == "add_or_remove_one" and epsilon < math.inf:  # one row goes and another comes
+            epsilon, delta = 2 * epsilon, min(1.0, delta / expit(-epsilon) if delta else 0.0)
+        return cls(confidence, rng, epsilon, delta)
+
+    def guess(self, train: np.ndarray, holdout: np.ndarray) -> Guesses:
+        """Play the game with scores: the larger, the likelier is a row one of the fit."""
+        n_pairs, alpha = min(len(train), len(holdout)), 1 - self.confidence
+        ahead = np.subtract(*(self.rng.permutation(scores)[:n_pairs].astype(float) for scores in (train, holdout)))
+        n_right, n_wrong = int((ahead > 0).sum()), int((ahead < 0).sum())
+        n_guesses = n_right + n_wrong
+        ends = 2 * float(lower_share(n_right, n_guesses, alpha / 2)) - 1, 1 - 2 * float(lower_share(n_wrong, n_guesses, alpha / 2))
+        if self.epsilon is None:
+            return Guesses(n_pairs, n_guesses, n_right, *ends)
+        leaked = 2 * self.delta * n_pairs / (n_guesses or n_pairs) * float(expit(-self.epsilon))
+        shown = lower_epsilon_of_one_run(n_right, n_guesses, n_pairs, self.delta, alpha / 2)
+        return Guesses(n_pairs, n_guesses, n_right, *ends, min(1.0, math.tanh(self.epsilon / 2) + leaked), shown > self.epsilon)
+
+    def gap_of_shares(self, what: str, train: np.ndarray, holdout: np.ndarray) -> Gap:
+        """Compare two samples of booleans by Newcombe's interval [1]_ from Wilson's, which holds for few rows and for shares of 0.
+
+        References
+        ----------
+        .. [1] Newcombe (1998), "Interval estimation for the difference between independent proportions", method 10.
+        """
+        p, q = float(np.mean(train)), float(np.mean(holdout))
+        of_shares = [binomtest(int(np.sum(hits)), len(hits)) for hits in (train, holdout)]
+        (below_p, above_p), (below_q, above_q) = (found.proportion_ci(self.confidence, "wilson") for found in of_shares)
+        low, high = p - q - math.hypot(p - below_p, above_q - q), p - q + math.hypot(above_p - p, q - below_q)
+        return Gap(what, p, q, low, high, len(train), len(holdout), True, self.guess(train, holdout))
+
+    def gap_of_means(self, what: str, train: np.ndarray, holdout: np.ndarray, *, is_share: bool) -> Gap:
+        n, m = len(train), len(holdout)
+        x, y = float(train.mean()), float(holdout.mean())
+        apart = math.sqrt(train.var(ddof=1) / n + holdout.var(ddof=1) / m)
+        # Scores of few rows may all be equal by luck, which would make an interval of no width. If both kinds are alike, the variance of
+        # all rows together is that of each.
+        together = math.sqrt(np.concatenate([train, holdout]).var(ddof=1) * (1 / n + 1 / m))
+        reach = float(stdtrit(min(n, m) - 1, 0.5 + self.confidence / 2)) * max(apart, together)
+        guesses = self.guess(train, holdout) if is_share else self.guess(-train, -holdout)
+        return Gap(what, x, y, x - y - reach, x - y + reach, n, m, is_share, guesses)
 
 
 @dataclass(frozen=True, eq=False)
@@ -431,12 +581,12 @@ class Space:
                 blocks[place].append(block)
         return cls(blocks)
 
-    def points(self, table: int, without: int | None = None) -> np.ndarray:
-        """Return the points of a table, shape (n_rows, n_coordinates), leaving out one column if asked."""
-        return np.hstack([block for place, block in enumerate(self.blocks[table]) if place != without])
+    def points(self, table: int, columns: list[int] | None = None) -> np.ndarray:
+        """Return the points of a table, shape (n_rows, n_coordinates), in these columns or all."""
+        return np.hstack(self.blocks[table] if columns is None else [self.blocks[table][place] for place in columns])
 
 
-def find_copies(tables: Tables, confidence: float) -> dict[str, Any]:
+def find_copies(tables: Tables, referee: Referee) -> dict[str, Any]:
     """Look up every real row among the synthetic ones, and held-out rows among training rows; return fields of `PrivacyEvidence`.
 
     Copies of held-out rows show how many copies to expect by chance, and duplicates of training rows how many overlaps.
@@ -447,59 +597,73 @@ def find_copies(tables: Tables, confidence: float) -> dict[str, Any]:
         _, numbers = np.unique(numbers * (int(codes.max()) + 1) + codes, return_inverse=True)
     train, holdout, synthetic = np.split(numbers, np.cumsum(tables.sizes())[:-1])
     found, by_chance = np.isin(train, synthetic), np.isin(holdout, synthetic)
-    gap = gap_of_shares("exact copies: rows that are among the synthetic ones", found, by_chance, confidence)
+    gap = referee.gap_of_shares("exact copies: rows that are among the synthetic ones", found, by_chance)
     _, places, counts = np.unique(train, return_inverse=True, return_counts=True)
     overlapping = np.isin(holdout, train)
-    beyond_chance = gap_of_shares("", overlapping, counts[places] > 1, confidence)
+    beyond_chance = referee.gap_of_shares("", overlapping, counts[places] > 1)
     sizes = {"n_copies": int(found.sum()), "n_overlapping": int(overlapping.sum())}
     return {"exact_copies": gap, **sizes, "is_overlap": beyond_chance.is_found}
 
 
-def closest_record(space: Space, confidence: float) -> Gap:
-    """Measure the distance of each real row to the closest synthetic one.
+def closest_record(tables: Tables, space: Space, referee: Referee) -> dict[str, Any]:
+    """Look up the synthetic row that is closest to each real row: how far it is, and whether it is a near copy.
 
     The direction from real to synthetic rows gives every real row a distance of its own, whatever the numbers of rows.
     """
-    synthetic, n_columns = space.points(SYNTHETIC), len(space.blocks[SYNTHETIC])
-    train, holdout = (_nearest(synthetic, space.points(table))[1] / np.sqrt(n_columns) for table in (TRAIN, HOLDOUT))
-    return gap_of_means("closest record: mean distance to the closest synthetic row", train, holdout, confidence, is_share=False)
+    synthetic, columns = space.points(SYNTHETIC), range(len(space.blocks[SYNTHETIC]))
+    near, far = list[np.ndarray](), list[np.ndarray]()
+    for table in (TRAIN, HOLDOUT):
+        closest, distances = _nearest(synthetic, space.points(table))
+        near.append(np.all([_is_right(tables, space, table, column, closest) for column in columns], axis=0))
+        far.append(distances / np.sqrt(len(columns)))
+    return {
+        "near_copies": referee.gap_of_shares("near copies: rows that the closest synthetic row nearly equals", *near),
+        "closest_record": referee.gap_of_means("closest record: mean distance to the closest synthetic row", *far, is_share=False),
+    }
 
 
-def membership(space: Space, confidence: float, rng: np.random.Generator) -> Gap:
+def membership(space: Space, referee: Referee) -> Gap:
     """Call rows members where synthetic rows are much denser than the population, as `privacy_evidence` says.
 
     The score is the distance to the closest row of one half of the held-out rows, each looked up among the others, over the distance to
     the closest synthetic row.
     """
     holdout, synthetic = space.points(HOLDOUT), space.points(SYNTHETIC)
-    known, others = (holdout[half] for half in np.array_split(rng.permutation(len(holdout)), 2))
+    known, others = (holdout[half] for half in np.array_split(referee.rng.permutation(len(holdout)), 2))
 
     def ratios(rows: np.ndarray, among: int = 1) -> np.ndarray:
         return (_nearest(known, rows, among)[1] + _TINY) / (_nearest(synthetic, rows)[1] + _TINY)
 
     threshold = np.quantile(ratios(known, among=2), 1 - _FALSE_ALARM_RATE)
     train, unseen = ratios(space.points(TRAIN)) > threshold, ratios(others) > threshold
-    return gap_of_shares("membership: rows that the attack calls members", train, unseen, confidence)
+    return referee.gap_of_shares("membership: rows that the attack calls members", train, unseen)
 
 
-def attributes(tables: Tables, space: Space, places: list[int], confidence: float) -> tuple[Gap | None, dict]:
-    """Guess each secret cell from the closest synthetic row; return the gap over all columns and the gap of each column."""
-    if not places:
+def attributes(
+    tables: Tables, space: Space, secrets: list[int], known: list[int] | None, referee: Referee
+) -> tuple[Gap | None, dict[Any, Gap]]:
+    """Guess each secret cell from the synthetic row that is closest in what is known; return the gap over all columns and that of each."""
+    if not secrets:
         return None, {}
-    kinds = list(tables.schema.values())
 
-    def right(table: int, secret: int) -> np.ndarray:
-        guesses, _ = _nearest(space.points(SYNTHETIC, secret), space.points(table, secret))
-        if not isinstance(kinds[secret], Continuous):
-            return tables.columns[table][secret] == tables.columns[SYNTHETIC][secret][guesses]
-        apart = np.abs(space.blocks[table][secret] - space.blocks[SYNTHETIC][secret][guesses])
-        return (apart[:, 0] <= _NEAR) & (apart[:, 1] == 0)
+    def hits(table: int, secret: int) -> np.ndarray:
+        columns = [place for place in range(len(tables.schema)) if place != secret] if known is None else known
+        closest, _ = _nearest(space.points(SYNTHETIC, columns), space.points(table, columns))
+        return _is_right(tables, space, table, secret, closest)
 
-    hits = {list(tables.schema)[place]: (right(TRAIN, place), right(HOLDOUT, place)) for place in places}
-    what = "attributes: cells that are guessed right from the others of their row"
-    train, holdout = (np.mean(both, axis=0) for both in zip(*hits.values(), strict=True))
-    alone = {name: gap_of_shares(f"attributes: {name}, guessed right", *both, confidence=confidence) for name, both in hits.items()}
-    return gap_of_means(what, train, holdout, confidence, is_share=True), alone
+    found = {list(tables.schema)[place]: (hits(TRAIN, place), hits(HOLDOUT, place)) for place in secrets}
+    what = "attributes: cells that are guessed right from what is known of their row"
+    train, holdout = (np.mean(both, axis=0) for both in zip(*found.values(), strict=True))
+    alone = {name: referee.gap_of_shares(f"attributes: {name}, guessed right", *both) for name, both in found.items()}
+    return referee.gap_of_means(what, train, holdout, is_share=True), alone
+
+
+def _is_right(tables: Tables, space: Space, table: int, column: int, guesses: np.ndarray) -> np.ndarray:
+    """Whether cells of a column are, or nearly are, those of the synthetic rows in these places."""
+    if not isinstance(list(tables.schema.values())[column], Continuous):
+        return tables.columns[table][column] == tables.columns[SYNTHETIC][column][guesses]
+    apart = np.abs(space.blocks[table][column] - space.blocks[SYNTHETIC][column][guesses])
+    return (apart[:, 0] <= _NEAR) & (apart[:, 1] == 0)
 
 
 def _nearest(table: np.ndarray, rows: np.ndarray, among: int = 1) -> tuple[np.ndarray, np.ndarray]:

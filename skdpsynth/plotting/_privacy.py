@@ -18,6 +18,7 @@ _MANY = 12  # times that the largest error is the smallest, from where the scale
 _MOST_COLUMNS = 12
 _WORDS = {
     "exact_copies": "among the\nsynthetic rows",
+    "near_copies": "nearly equal\na synthetic row",
     "membership": "called\nmembers",
     "attributes": "cells\nguessed right",
     "closest_record": "distance to the\nclosest synthetic row",
