@@ -253,7 +253,7 @@ def uses(thing, rows, with_card):
         yield "accountant", lambda: use_accountant(thing.accountant_)
         yield "fit", lambda: use_fit(thing, rows)
         if hasattr(thing, "sample") and with_card:
-            yield "card", lambda: [skdpsynth.report.card(thing, audience=who) for who in ("public", "internal")]
+            yield "card", lambda: skdpsynth.report.card(thing)
         yield "sample again", lambda: thing.sample(7) if hasattr(thing, "sample") else None
     if hasattr(thing, "ledger"):
         yield "accountant", lambda: use_accountant(thing)

@@ -105,7 +105,7 @@ ROOMS = {
 # Results, which the package makes and a person reads; what mechanisms and sites say to each other; laws, whose errors are findings.
 MADE = {
     *("AuditResult", "Gap", "PrivacyEvidence", "LinkedReport", "QualityReport", "SpendingPlan", "CardFacts", "Check", "Page", "Card"),
-    *("Question", "AuditDisplay", "BudgetDisplay", "EvidenceDisplay", "MeasureDisplay", "PlanDisplay", "PrivatePCADisplay"),
+    *("Guesses", "Question", "AuditDisplay", "BudgetDisplay", "EvidenceDisplay", "MeasureDisplay", "PlanDisplay", "PrivatePCADisplay"),
     *("StreamDisplay", "SynthesisDisplay", "Marginals", "Link"),
 }
 OF_MECHANISMS = {
@@ -321,7 +321,7 @@ GOOD = {  # of an argument wherever it is, of a class, and of a callable
     "audit_one_run": dict(zip(("canaries", "others"), auditing.isolated_canaries(PrivateMeasureMechanism(depth=2), 4), strict=True))
     | {"X": None, "epsilon": None, "delta": None},
     "isolated_canaries": {"n": 4},
-    "privacy_evidence": {"train": rows(), "holdout": rows(50) / 2, "schema": None, "max_samples": 50},
+    "privacy_evidence": {"train": rows(), "holdout": rows(50) / 2, "schema": None, "max_samples": 50, "known": None, "accountant": None},
     "check_synthesizer": {"generate_only": True},
     "PrivatePCADisplay.from_estimator": {"estimator": Later(fitted, "PrivatePCA")},
     "PrivatePCADisplay.from_estimators": {"estimators": Later(lambda: [fitted("PrivatePCA")] * 2), "X": None},
@@ -330,7 +330,8 @@ GOOD = {  # of an argument wherever it is, of a class, and of a callable
     "MeasureDisplay.from_estimator": {"estimator": MODEL},
     "BudgetDisplay.from_accountant": {"accountant": Later(lambda: MODEL().accountant_)},
     "EvidenceDisplay.from_evidence": {"evidence": None},
-    "quality_page": {"evidence": None},
+    "card": {"files": [], "interval": None},
+    "quality_page": {"evidence": None, "display": None},
     "Card.save": {"path": FOLDER / "c.html"},
     "Masks": {"name": "a", "keys": {"b": b"x" * 32}, "names": ["a", "b"], "values": np.arange(3, dtype=np.uint64), "question": b"q"},
     "Site": {"schema": None, "message": b"x"},

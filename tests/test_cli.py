@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import csv
+import hashlib
 import io
 import json
 import re
@@ -405,20 +406,30 @@ def test_cards_are_written_of_a_run_of_its_ledger_and_of_its_model(folder):
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")
     fine("budget", "init", "budget.db", "--epsilon", 2, "--delta", "1e-6", "--dataset", "people of May")
-    fine(*SYNTHESIZE, "--ledger", "budget.db", "--card", "card.html", "--model", "m.skdp", "-o", "out.csv")
+    fine(*SYNTHESIZE, "--ledger", "budget.db", "--card", "card.html", "--title", "May", "--model", "m.skdp", "-o", "out.csv")
+    assert "--title must go with --card" in refused(*SYNTHESIZE, "--title", "May", "-o", "none.csv")
     fine("card", "budget.db", "-o", "budget.html")
     assert "people of May" in Path("budget.html").read_text(encoding="utf-8")
-    told = json.loads(fine("card", "m.skdp", "-o", "again.html", "--title", "Visits in May", "--json").stdout)
+    asked = ("--file", "out.csv", "--mean", "age", "--refits", 8)
+    told = json.loads(fine("card", "m.skdp", "-o", "again.html", "--title", "Visits in May", *asked, "--json").stdout)
+    assert "--mean and --share must go with MODEL" in refused("card", "budget.db", "-o", "none.html", "--mean", "age")
     assert told["card"] == "again.html"
     assert "epsilon" in json.dumps(told["registry"])
-    for page, title in (("card.html", "LatentFactorSynthesizer"), ("again.html", "Visits in May")):
+    for page, title in (("card.html", "May</h1>"), ("again.html", "Visits in May")):
         text = Path(page).read_text(encoding="utf-8")
+        assert "out.csv" in text
+        assert hashlib.sha256(Path("out.csv").read_bytes()).hexdigest() in text
+        assert "people.csv" not in text
+        assert hashlib.sha256(Path("people.csv").read_bytes()).hexdigest() not in text
         assert "epsilon" in text
         assert title in text
         assert "0 to 90000" in text
     assert "exists" in refused("card", "m.skdp", "-o", "card.html")
     fine("evaluate", "people.csv", "out.csv", "--schema", "people.yaml", "-o", "quality.html", "--quiet")
-    assert "ot private" in Path("quality.html").read_text(encoding="utf-8")
+    quality = Path("quality.html").read_text(encoding="utf-8")
+    assert "PRIVATE, DO NOT PUBLISH" in quality
+    assert "synthetic rows beside real ones: not private." in quality
+    assert "mean of age" in Path("again.html").read_text(encoding="utf-8")
 
 
 def test_an_audit_of_a_model_reads_its_settings_alone(folder):
@@ -498,7 +509,10 @@ def test_every_command_takes_private_bounds_and_levels(private):
 
 def test_an_evaluation_of_a_model_is_that_of_python(private):
     Path("others.csv").write_text(text_of_people(), encoding="utf-8")
-    told = json.loads(say("evaluate people.csv --model m.skdp --holdout others.csv --json").stdout)
+    assert "--known must go with --holdout" in refused("evaluate", "people.csv", "--model", "m.skdp", "--known", "age")
+    told = json.loads(say("evaluate people.csv --model m.skdp --holdout others.csv --known age --json").stdout)
+    assert {line["allowed"] for line in told["evidence"]["measures"]} != {None}
+    assert "age" not in {line["column"] for line in told["evidence"]["measures"]}
     expected = load("m.skdp").evaluate("people.csv").to_records()
     assert told["measures"] == json.loads(json.dumps(expected))
     assert set(told) == {"private", "warning", "measures", "evidence"}

@@ -36,6 +36,19 @@ _HOW_TO_EVALUATE = "evaluate takes SYNTHETIC with --schema, or --model alone, wh
 _LOOK, _FEW = 10_000, 1e-3  # rows of a sample, and the share of them that a group must have
 
 
+def takes_interval_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add options that ask for means and shares with their intervals."""
+    for option in (
+        click.option("--refits", type=click.IntRange(8, 10_000), default=40, show_default=True, help="Fits; more make the ends steadier."),
+        click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95, show_default=True),
+        click.option("--by", metavar="COLUMN", help="Do so in each group of rows that have the same level of this column."),
+        click.option("--share", "shares", multiple=True, metavar="COLUMN", help="Share of each level of a column; may be given again."),
+        click.option("--mean", "means", multiple=True, metavar="COLUMN", help="Mean of the known numbers of a column; may be given again."),
+    ):
+        command = option(command)
+    return command
+
+
 @click.command()
 @click.argument("path", metavar="MODEL", type=click.Path())
 @click.option("-n", "--rows", type=click.IntRange(1), help="How many. [default: as many as the table had]")
@@ -57,23 +70,32 @@ def sample(voice: Voice, path: str, rows: int | None, out: str, force: bool) -> 
 @click.command(short_help="Write the public card of a model or a ledger, an .html page.")
 @click.argument("path", metavar="MODEL_OR_LEDGER", type=click.Path())
 @click.option("-o", "--output", "page", required=True, type=click.Path(), help="An .html file.")
-@click.option("--title", help="[default: what made the release]")
+@options.TITLE
+@click.option(
+    "--file", "files", multiple=True, type=click.Path(exists=True, dir_okay=False), help="A synthetic file to name, with its SHA-256."
+)
+@takes_interval_options
 @options.FORCE
 @speaks
-def card(voice: Voice, path: str, page: str, title: str | None, force: bool) -> None:
+def card(voice: Voice, path: str, page: str, title: str | None, files: tuple[str, ...], force: bool, **asked: Any) -> None:
     """Write the public card of a model, or of a whole ledger: what was released, what it promises, and what it does not.
 
-    The card of a model shows what this model was charged, that of a ledger all that was charged. With --json it prints the same in the
-    fields of the registry of deployments.
+    The card of a model shows what this model was charged, that of a ledger all that was charged. With --mean and --share it shows intervals
+    too, at no cost of privacy. With --json it prints the same in the fields of the registry of deployments. Give no file of the fit as
+    --file: its hash must not be published.
     """
-    Outputs(force, [path]).check_page("-o", page)
+    Outputs(force, [path, *files]).check_page("-o", page)
     is_ledger = False
     if os.path.isfile(path):
         with open(path, "rb") as file:
             is_ledger = file.read(16) == b"SQLite format 3\0"
     from skdpsynth.report import card as made_of
 
-    made = made_of(open_ledger(path) if is_ledger else open_model(path), title=title)
+    thing: Any = open_ledger(path) if is_ledger else open_model(path, "interval" if asked["means"] or asked["shares"] else None)
+    if is_ledger and (asked["means"] or asked["shares"]):
+        raise Refusal("--mean and --share must go with MODEL, but this is a ledger; leave them out")
+    found = _estimate(voice, thing, **asked) if asked["means"] or asked["shares"] else None
+    made = made_of(thing, title=title, files=files, interval=found)
     made.save(page)
     voice.done({"card": page, "registry": made.to_registry()}, f"Wrote {page}; it holds nothing but noisy results and synthetic rows.")
 
@@ -144,31 +166,30 @@ def _read_cells(place: str, schema: "Schema") -> Any:
 
 @click.command(short_help="Estimate means and shares of the population, with intervals.")
 @click.argument("path", metavar="MODEL", type=click.Path())
-@click.option("--mean", "means", multiple=True, metavar="COLUMN", help="Mean of the known numbers of a column; may be given again.")
-@click.option("--share", "shares", multiple=True, metavar="COLUMN", help="Share of each level of a column; may be given again.")
-@click.option("--by", metavar="COLUMN", help="Do so in each group of rows that have the same level of this column.")
-@click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95, show_default=True)
-@click.option("--refits", type=click.IntRange(8, 10_000), default=40, show_default=True, help="Fits; more make the ends steadier.")
+@takes_interval_options
 @speaks
-def interval(
-    voice: Voice, path: str, means: tuple[str, ...], shares: tuple[str, ...], by: str | None, confidence: float, refits: int
-) -> None:
+def interval(voice: Voice, path: str, **asked: Any) -> None:
     """Estimate means and shares of the population from a model, with confidence intervals. It costs no privacy.
 
     The mechanism is run again and again on rows of the model, so that the intervals include the noise, and what the model leaves out.
     """
-    if not means and not shares:
+    if not asked["means"] and not asked["shares"]:
         raise Refusal("interval must have a --mean or a --share of a column; give one")
-    model = open_model(path, "interval")
+    found = _estimate(voice, open_model(path, "interval"), **asked)
+    parts = {"name": found.names, "estimate": found.estimate, "low": found.low, "high": found.high, "error": found.error}
+    lines = [dict(zip(parts, line, strict=True)) for line in zip(*parts.values(), strict=True)]
+    voice.result({"confidence": asked["confidence"], "intervals": lines}, str(found))
+
+
+def _estimate(
+    voice: Voice, model: "BaseEstimator", means: tuple[str, ...], shares: tuple[str, ...], by: str | None, confidence: float, refits: int
+) -> Any:
     asked = {"--mean": means, "--share": shares, "--by": () if by is None else (by,)}
     columns = ([_find_column(model.schema_, option, name) for name in names] for option, names in asked.items())
     statistic, limits = _make_statistic(model, *columns)
     with voice.progress_bars():
         found = model.interval(statistic, confidence, n_refits=refits)
-    found = replace(found, **{part: getattr(found, part).clip(*limits) for part in ("estimate", "low", "high")})
-    parts = {"name": found.names, "estimate": found.estimate, "low": found.low, "high": found.high, "error": found.error}
-    lines = [dict(zip(parts, line, strict=True)) for line in zip(*parts.values(), strict=True)]
-    voice.result({"confidence": confidence, "intervals": lines}, str(found))
+    return replace(found, **{part: getattr(found, part).clip(*limits) for part in ("estimate", "low", "high")})
 
 
 def _find_column(schema: "Schema", option: str, name: str) -> Any:
@@ -230,12 +251,15 @@ def _make_statistic(
 @click.option("--model", "kept", type=click.Path(), help="A file of synthesize --model; it draws rows where SYNTHETIC is left out.")
 @click.option("--target", help="The column that a model will predict; scores of a model trained on synthetic and on real rows.")
 @click.option("--holdout", type=click.Path(), help="Rows not in the fit, where REAL are those of it: attack both, and compare.")
-@click.option("-o", "--output", "page", type=click.Path(), help="Write a page too, an .html file; as secret as the rows.")
+@click.option("--known", multiple=True, metavar="COLUMN", help="With --holdout: what an attacker knows of each row; may be given again.")
+@click.option("-o", "--output", "page", type=click.Path(), help="Write a private page too, an .html file; as secret as the rows.")
 @options.FORCE
 @takes_read_options
 @speaks
 def evaluate(voice: Voice, sources: tuple[str, ...], read: dict[str, Any], force: bool, **given: Any) -> None:
     """Compare synthetic rows, or those of a model, with real ones. This READS THE REAL ROWS: the result is not private.
+
+    With --holdout it attacks REAL and rows set aside, as a red team does, and compares with what the ledger of --model allows.
 
     REAL and SYNTHETIC are a file each. Linked tables take a REAL for each, called as its file, or NAME=REAL, and SYNTHETIC is the folder
     that synthesize wrote.
@@ -248,24 +272,27 @@ def evaluate(voice: Voice, sources: tuple[str, ...], read: dict[str, Any], force
     if list(paths.values()).count(STREAM) > 1:
         names = join_words([*paths], "and")
         raise Refusal(f"{names} must not both be '-', because there is one standard input; write one of them to a file")
+    if given["known"] and holdout is None:
+        raise Refusal("--known must go with --holdout, the rows that attacks compare with; add it")
     Outputs(force, [*sources, *paths.values(), stated or STREAM]).check_page("-o", page)
     model = None if kept is None else open_model(kept, "sample")
     facts: Any = options.open_statement(stated, read) if model is None else model
-    quality, evidence = (_compare_linked if hasattr(facts, "schemas") else _compare)(sources, model, facts, read, given)
+    quality, evidence, display = (_compare_linked if hasattr(facts, "schemas") else _compare)(sources, model, facts, read, given)
     if page is not None:
         from skdpsynth.report import quality_page
 
-        quality_page(quality, evidence=evidence).save(page)
+        quality_page(quality, evidence=evidence, display=display).save(page)
     result: dict[str, Any] = {"private": False, "warning": _NOT_PRIVATE, "measures": quality.to_records()}
     if evidence is not None:
-        result["evidence"] = {"found": evidence.findings, "measures": evidence.to_records(), "words": str(evidence)}
+        found = {"found": evidence.findings, "refuted": evidence.refuting}
+        result["evidence"] = {**found, "measures": evidence.to_records(), "words": str(evidence)}
     voice.result(result, f"{_NOT_PRIVATE}\n{quality}" + (f"\n\n{evidence}" if evidence is not None else ""))
 
 
 def _compare(
     sources: Sequence[str], model: "BaseEstimator | None", facts: "Schema | BaseEstimator", read: dict[str, Any], given: dict[str, Any]
-) -> tuple[Any, Any]:
-    """Return the quality of synthetic rows, and how attacks do if there is a holdout."""
+) -> tuple[Any, Any, Any]:
+    """Return the quality of synthetic rows, how attacks do if there is a holdout, and pictures if there is a page."""
     from skdpsynth.auditing import privacy_evidence
     from skdpsynth.frames import open_source
     from skdpsynth.metrics import quality_report
@@ -274,16 +301,23 @@ def _compare(
         raise Refusal(_HOW_TO_EVALUATE)
     known: Any = facts if model is None else getattr(model, "schema_", None)
     schema: Any = None if known is None else open_schema(known, read)
-    column: Any = {str(name): name for name in schema or ()}.get(given["target"], given["target"])
+    names: dict[str, Any] = {str(name): name for name in schema or ()}
+    column = names.get(given["target"], given["target"])
     with open_inputs(sources[:1]) as rows, nullcontext(model) if model is not None else open_inputs(sources[1:]) as made:
         rows = open_source(rows, "REAL", read=read if schema is None else schema.read)
         if model is None:
             made = _open_synthetic(made, schema)
         quality = quality_report(rows, made, schema, target=column) if model is None else model.evaluate(rows, target=column)
+        display = None
+        if given["page"] is not None:
+            from skdpsynth.plotting import SynthesisDisplay
+
+            display = SynthesisDisplay.from_samples(made if model is None else model.sample(_LOOK), schema, rows)
         if given["holdout"] is None:
-            return quality, None
+            return quality, None, display
+        known = [names.get(name, name) for name in given["known"]] or None
         with open_inputs([given["holdout"]]) as others:
-            return quality, privacy_evidence(made, rows, others, schema)
+            return quality, privacy_evidence(made, rows, others, schema, known=known), display
 
 
 def _compare_linked(
@@ -292,7 +326,7 @@ def _compare_linked(
     facts: "LinkedSchema | BaseEstimator",
     read: dict[str, Any],
     given: dict[str, Any],
-) -> tuple[Any, None]:
+) -> tuple[Any, None, None]:
     from skdpsynth.frames import open_source
     from skdpsynth.metrics import linked_report
 
@@ -307,9 +341,10 @@ def _compare_linked(
     paths = options.name_tables(real, schemas, "REAL")
     rows = {name: open_source(path, f"REAL of table {name!r}", read=schemas[name].read) for name, path in paths.items()}
     if model is not None:
-        return model.evaluate(rows), None
+        return model.evaluate(rows), None, None
     paths = options.name_tables([os.path.join(folder, name) for name in sorted(os.listdir(folder))], schemas, "SYNTHETIC")
-    return linked_report(rows, {name: _open_synthetic(path, schemas[name]) for name, path in paths.items()}, schemas, facts.links), None
+    made = {name: _open_synthetic(path, schemas[name]) for name, path in paths.items()}
+    return linked_report(rows, made, schemas, facts.links), None, None
 
 
 def _open_synthetic(place: str | None, schema: "Schema") -> Any:

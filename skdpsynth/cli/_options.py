@@ -203,6 +203,7 @@ TABLE = click.option(
     type=_PATH,
     help="A .csv, .tsv or .parquet file, or '-', standard output; of linked tables a folder.",
 )
+TITLE = click.option("--title", help="Of the card.  [default: what made the release]")
 SCHEMA = click.option("--schema", "stated", required=True, type=_PATH, help="Public facts about the columns: a .yaml or .json file.")
 EPSILON = click.option("--epsilon", type=float, required=True, help="The whole budget; a smaller one protects more. 1 is common.")
 DELTA = click.option("--delta", type=float, default=0.0, show_default=True, help=_DELTA_HELP)

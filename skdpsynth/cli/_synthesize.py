@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
@@ -133,6 +134,7 @@ def _tell(findings: "Findings", facts: "Schema") -> tuple[dict[str, Any], str]:
 @click.option("--rows", type=click.IntRange(1), help="How many synthetic rows. [default: as many as the table has]")
 @options.TABLE
 @click.option("--card", "page", type=click.Path(), help="Write a release card there, an .html file to publish beside the rows.")
+@options.TITLE
 @click.option("--ledger", type=click.Path(), help="The budget to charge, from `budget init`.")
 @click.option("--model", "kept", type=click.Path(), help="Keep the fitted model there, to draw more rows for free.")
 @options.FORCE
@@ -165,7 +167,8 @@ def synthesize(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[s
         if page is not None:
             from skdpsynth.report import card
 
-            card(model).save(page)
+            out_files = [os.path.join(out, name) for name in options.output_files(tables).values()] if tables else [out] * (out != STREAM)
+            card(model, title=given["title"], files=out_files).save(page)
     record = model.accountant_
     if n_rows is None and record.neighboring == "replace_one":
         n_rows = model.n_samples_
@@ -186,6 +189,8 @@ def _check_places(voice: Voice, read: list[str], given: dict[str, Any], tables: 
     alone = {"--unit": "unit", "--max-rows-per-unit": "most", "--stratify": "stratify", "--method": "method"}
     if tables and (wrong := [option for option, name in alone.items() if given[name] not in (None, "auto")]):
         raise Refusal(f"{wrong[0]} must go with one table alone, but --schema has {len(tables)}; leave it out")
+    if given["title"] is not None and given["page"] is None:
+        raise Refusal("--title must go with --card, the page that it is for; add it")
     if given["most"] is not None and given["unit"] is None:
         raise Refusal("--max-rows-per-unit must go with --unit, the column that says whose row it is; add it")
     places = Outputs(given["force"], read if given["ledger"] is None else [*read, given["ledger"]])

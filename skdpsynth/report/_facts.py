@@ -1,7 +1,9 @@
 """Facts of a card: the promise of an account, and public facts, noisy results and synthetic rows of a model, but no row of the fit."""
 
+import hashlib
 import inspect
 import math
+import os
 import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,16 +11,20 @@ from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
+from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from sklearn.base import BaseEstimator
 
 from skdpsynth._sklearn import check_feature_names
+from skdpsynth._text import percent_at_most
 from skdpsynth._validation import short_repr
 from skdpsynth._version import __version__
 from skdpsynth.domain import Box, Schema, SchemaLike, Total, list_names
 from skdpsynth.frames import Table
 from skdpsynth.privacy import LONE_ROW, AttackRisk, LedgerEntry, PrivacyAccountant, PrivacyLoss
+from skdpsynth.synthesis import Interval
 
 _SAMPLE_ROWS = 1000  # synthetic rows that the pictures show
 _SEED = 0  # of the sample, which is post-processing: equal cards have equal pictures
@@ -39,7 +45,8 @@ _NEAREST = (
     "Proved: noisy counts can be negative, so they were replaced by the nearest probability measure. The first number is how far that is "
     "from the noisy counts, the second how near any could be."
 )
-_ERROR = "Standard deviation of the noise in a count of roots, beside their number. Synthetic rows have the error of the model, too."
+_EXPECTED = "An estimate, not a bound: the same distance on average, found by running the mechanism again on rows of the model."
+_ERROR = "Standard deviation of the noise in a count of {}, beside their number. Synthetic rows have the error of the model, too."
 _PARITY = "Beyond pairs: the mean product of the signs of these columns, with noise; near 1 or -1, all but one of them tell the last."
 _EDGE = "By the law of the noise: the largest variance that a direction is likely to show by noise alone. Directions below it mean nothing."
 
@@ -95,15 +102,21 @@ class Promise:
     n_stated: int  # noisy releases with a stated sensitivity, which the accountant checked against the noise
     n_untold: int  # charges that name neither noise nor parts
     risks: tuple[AttackRisk, ...]  # at false alarms of 1, 5 and 10 %
+    accuracy_of_epsilon: float  # that epsilon and delta alone allow an attacker
 
     @classmethod
     def of(cls, accountant: PrivacyAccountant, *, in_full: bool = False) -> Self:
         """Read an account; `in_full` promises the whole budget of a stream that continues."""
         record = spent = accountant.record()  # a snapshot, in case of charges meanwhile
         unit = record.risk().unit
+
+        def charged(epsilon: Fraction | float, delta: Fraction) -> PrivacyAccountant:
+            account = PrivacyAccountant(epsilon or 1, delta, neighboring=record.neighboring, unit=record.unit)
+            account.spend(PrivacyLoss(epsilon=epsilon, delta=delta), name="all of it")
+            return account
+
         if in_full and record.spent < record.epsilon:  # the worst that may still come
-            spent = PrivacyAccountant(record.epsilon, record.delta, neighboring=record.neighboring, unit=record.unit)
-            spent.spend(PrivacyLoss(epsilon=record.epsilon, delta=record.delta), name="all of it")
+            spent = charged(record.epsilon, record.delta)
         entries, parents = zip(*record.lines(), strict=True) if record.ledger else ((), ())
         charges, lines = record.charges(), []
         for entry, part_of in zip(entries[:_MOST_LINES], parents, strict=False):
@@ -130,6 +143,7 @@ class Promise:
             n_stated=sum(entry.sensitivity is not None for entry in noisy),
             n_untold=sum(entry.noise is None and not record.parts_of(entry) for entry in entries),
             risks=tuple(map(spent.risk, _FALSE_ALARMS)),
+            accuracy_of_epsilon=charged(spent.spent, spent.spent_delta).risk().accuracy,
         )
 
     @property
@@ -189,6 +203,17 @@ class Promise:
         return f"{words}, plus a probability of at most {self.delta:g} (delta)." if self.delta else f"{words}."
 
     @property
+    def why_less_than_epsilon(self) -> str:
+        """Why the best attack is right less often than epsilon and delta alone would allow; empty if it is not."""
+        by_epsilon = percent_at_most(self.accuracy_of_epsilon)
+        if percent_at_most(self.risks[0].accuracy) == by_epsilon:
+            return ""
+        return (
+            f"By epsilon and delta alone it would be at most {by_epsilon}: they are one point of a curve that follows from the noise "
+            "that was used, and this figure takes the whole curve."
+        )
+
+    @property
     def composition(self) -> str:
         if not self.lines:
             return "Nothing was charged yet."
@@ -239,6 +264,29 @@ class TableFact(NamedTuple):
     n_synthetic: str = ""
 
 
+class FileFact(NamedTuple):
+    """A file of synthetic rows that is released."""
+
+    name: str
+    sha256: str
+
+    @classmethod
+    def of_all(cls, files: object) -> tuple[Self, ...]:
+        """Read the hashes of files, given as a path or several."""
+        paths = [files] if isinstance(files, str | PathLike) else files
+        if not isinstance(paths, list | tuple) or not all(isinstance(path, str | PathLike) for path in paths):
+            raise TypeError(
+                f"files must be the path of a synthetic file, or a list of paths, got {short_repr(files)}; name what is released."
+            )
+        found = []
+        for path in paths:
+            if not os.path.isfile(path):
+                raise FileNotFoundError(f"files must exist, but there is no file {short_repr(str(path))}; name what is released.")
+            with open(path, "rb") as file:
+                found.append(cls(Path(path).name, hashlib.file_digest(file, "sha256").hexdigest()))
+        return tuple(found)
+
+
 class Bound(NamedTuple):
     """A proved or computed bound that follows from released numbers."""
 
@@ -276,6 +324,9 @@ class CardFacts:
     rules : tuple of str
         Those between tables, which all synthetic ones keep.
     bounds : tuple of Bound
+    files : tuple of FileFact
+        Name and SHA-256 of synthetic files that are released with it.
+    interval : Interval or None
     parameters : tuple of (str, str)
         The model's own, as they stand; never a seed.
     versions : tuple of (str, str)
@@ -303,18 +354,26 @@ class CardFacts:
     tables: tuple[TableFact, ...] = ()
     rules: tuple[str, ...] = ()
     bounds: tuple[Bound, ...] = ()
+    files: tuple[FileFact, ...] = ()
+    interval: Interval | None = None
     parameters: tuple[tuple[str, str], ...] = ()
     sample: Any = field(default=None, repr=False)
     schema: Schema | dict[str, Schema] | None = field(default=None, repr=False)
 
 
-def facts_of(model: BaseEstimator, accountant: PrivacyAccountant | None, title: str | None) -> CardFacts:
+def facts_of(
+    model: BaseEstimator,
+    accountant: PrivacyAccountant | None,
+    title: str | None,
+    files: object = (),
+    interval: Interval | None = None,
+) -> CardFacts:
     """Collect the facts of a fitted model, or of an account, with the promise of `accountant`, if it is given."""
-    made = datetime.now(UTC).date().isoformat()
+    made, released = datetime.now(UTC).date().isoformat(), FileFact.of_all(files)
     if isinstance(model, PrivacyAccountant):
         promise = Promise.of(model if accountant is None else accountant)
         words = "All that was charged to one privacy budget: the releases of several models, or parts of models, about the same people."
-        return CardFacts(title or "Expenses of a privacy budget", made, None, words, promise, _versions(promise))
+        return CardFacts(title or "Expenses of a privacy budget", made, None, words, promise, _versions(promise), files=released)
     is_stream = hasattr(model, "n_samples_seen_")
     # A stream with its own account may spend more later; a shared account was charged all of it at the start.
     in_full = is_stream and (accountant is None or model.accountant_._account.number is None)
@@ -338,6 +397,8 @@ def facts_of(model: BaseEstimator, accountant: PrivacyAccountant | None, title: 
         tables=tuple(_tables(winner, sample)) if isinstance(schema, dict) else (),
         rules=tuple(map(str, winner._container.stated.rules)) if isinstance(schema, dict) else (),
         bounds=tuple(_bounds(winner)),
+        files=released,
+        interval=interval,
         parameters=tuple(_parameters(model)),
         sample=sample,
         schema=schema,
@@ -419,18 +480,33 @@ def _bounds(model: BaseEstimator) -> Iterator[Bound]:
         if not isinstance(part, BaseEstimator):
             continue
         if hasattr(part, "error_bound_"):
+            if hasattr(part, "expected_error_"):
+                yield Bound(f"expected_error_{of_what}", f"{part.expected_error_:.4g}", _EXPECTED)
             yield Bound(f"error_bound_{of_what}", f"{part.error_bound_:.4g}", _DISTANCE)
         if (solution := getattr(part, "solution_", None)) is not None:
             value = f"{solution.value:.4g}, at least {solution.lower_bound:.4g} ({solution.status})"
             yield Bound(f"solution_{of_what}", value, _NEAREST)
         if hasattr(part, "noise_edge_"):
             yield Bound(f"noise_edge_{of_what}", f"{part.noise_edge_:.4g}", _EDGE)
-    for number, (tables, errors) in enumerate(model.marginals_errors_.items() if hasattr(model, "schemas_") else ()):
-        both = " to ".join(dict.fromkeys(f"{error:.3g}" for error in (min(errors.values()), max(errors.values()))))
-        yield Bound(f"marginals_errors_ of {' with '.join(tables)}", f"{both} of {model.n_samples_:,}", "As above." if number else _ERROR)
+    for number, (what, errors) in enumerate(_noise_of_counts(model)):
+        both = " to ".join(dict.fromkeys(f"{error:.3g}" for error in (min(errors), max(errors))))
+        words = "As above." if number else _ERROR.format("roots" if hasattr(model, "schemas_") else "rows")
+        yield Bound(f"marginals_errors_ of {what}", f"{both} of {model.n_samples_:,}", words)
     for names, mean in getattr(model, "parities_", {}).items():
         means = [mean] if isinstance(mean, float) else mean
         yield Bound(f"parities_ of {list_names(names)}", ", ".join(f"{value:.2f}" for value in means), _PARITY)
+
+
+def _noise_of_counts(model: BaseEstimator) -> Iterator[tuple[str, list[float]]]:
+    """Yield the standard deviations of families of counts, each family with its name."""
+    found: Mapping[tuple, Any] = getattr(model, "marginals_errors_", {})
+    if hasattr(model, "schemas_"):
+        yield from ((" with ".join(tables), [*errors.values()]) for tables, errors in found.items())
+        return
+    lead = getattr(model, "stratify", None) is not None
+    for size, what in enumerate(("columns", "pairs of columns", "three columns"), 1 + lead):
+        if errors := [error for names, error in found.items() if len(names) == size]:
+            yield what + f" in each class of {model.stratify}" * lead, errors
 
 
 def _parameters(model: BaseEstimator) -> Iterator[tuple[str, str]]:

@@ -1,8 +1,8 @@
-"""Pages, each a single HTML file without scripts or external resources: the release card of a model or account, and a quality report."""
+"""Pages, each a single HTML file without scripts or external resources: the public card of a model or account, and a private report."""
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from html import escape
 from os import PathLike
@@ -15,16 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._atomic_write import atomic_write, output_path
 from skdpsynth._text import DOCS_URL, percent_at_most
-from skdpsynth._validation import check_choice, check_string, check_type, short_repr
-from skdpsynth.auditing import PrivacyEvidence, privacy_evidence
-from skdpsynth.domain import Schema
-from skdpsynth.frames import Table
+from skdpsynth._validation import check_string, check_type, short_repr
+from skdpsynth.auditing import PrivacyEvidence
 from skdpsynth.measures import BinaryPartition, Lattice
-from skdpsynth.metrics import LinkedReport, QualityReport, numbers_table, quality_report
+from skdpsynth.metrics import LinkedReport, QualityReport, numbers_table
 from skdpsynth.plotting import BudgetDisplay, EvidenceDisplay, MeasureDisplay, PrivatePCADisplay, SynthesisDisplay
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.report._facts import CardFacts, LedgerLine, facts_of
-from skdpsynth.report._registry import Check, checklist_of, registry_record
+from skdpsynth.report._registry import Check, checklist_of, questions_of, registry_record
+from skdpsynth.synthesis import Interval
 
 _MOST_PICTURED = 20  # columns: each picture is some 10 kB
 _MOST_ASSOCIATED = 40  # with more columns the cells are too small to see
@@ -107,7 +106,7 @@ def inline_svg(svg: str, number: int, label: str) -> str:
 
 @dataclass(frozen=True)
 class Card(Page):
-    """A release card: made by `card`.
+    """A release card, for the public: made by `card`.
 
     Attributes
     ----------
@@ -115,7 +114,6 @@ class Card(Page):
     html : str
     facts : CardFacts
         Its content as data.
-    audience : {"public", "internal"}
 
     See Also
     --------
@@ -123,11 +121,10 @@ class Card(Page):
     """
 
     facts: CardFacts = field(repr=False)
-    audience: str
 
     @property
     def _is_public(self) -> bool:
-        return self.audience == "public" and self.facts.promise.holds
+        return self.facts.promise.holds
 
     @property
     def checklist(self) -> tuple[Check, ...]:
@@ -140,7 +137,7 @@ class Card(Page):
         Facts that no code can know may be given by the registry's own names: ``name``, ``data_curators`` (list), ``description``,
         ``intended_use``, ``data_product_region``, ``data_product_sector``, ``publication_date``, ``sources``, ``registry_authors`` (list).
         Fields that are left out say "not covered". If the noise was seeded or epsilon is infinite, it names no variant and no parameters,
-        because there is no promise. Its notes hold the `checklist`. It holds nothing of an internal card's comparison.
+        because there is no promise. Its notes hold the `checklist`.
         """
         return registry_record(self.facts, known)
 
@@ -148,32 +145,29 @@ class Card(Page):
 def card(
     model: BaseEstimator | PrivacyAccountant,
     *,
-    audience: str = "public",
-    real: Table = None,
-    holdout: Table = None,
     title: str | None = None,
     accountant: PrivacyAccountant | None = None,
+    files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    interval: Interval | None = None,
 ) -> Card:
     """Make a release card: what was released, what it cost, what an attacker gains, and what is not protected, on one page.
 
-    A public card is made of public facts, of what the model released, and of synthetic rows. No row of the fit is read, and no budget
-    is charged: you may publish it with the model.
+    It is made of public facts, of what the model released, and of synthetic rows. No row of the fit is read, and no budget is charged:
+    you may publish it with the model. Figures that are computed from real rows stand on `quality_page`.
 
     Parameters
     ----------
     model : fitted private estimator, or PrivacyAccountant
         An accountant gives a card of its whole ledger.
-    audience : {"public", "internal"}, default="public"
-        "internal": the page also compares `real` with synthetic rows, is **not private**, and says so on every section.
-    real : array-like or data frame, default=None
-        The rows to compare with; only for "internal", which needs them. With `holdout`: those of the fit.
-    holdout : array-like or data frame, default=None
-        Rows of other people, set aside at random before the fit. The page then shows how attacks do on `real` and on these, by
-        `skdpsynth.auditing.privacy_evidence`; only for "internal".
     title : str, default=None
         None: what made the release.
     accountant : PrivacyAccountant, default=None
         Account whose ledger to show: that of the whole budget, if several models share one. None: the charges of this model.
+    files : path or list of paths, default=()
+        The files of synthetic rows that are released. The card names each, without its folder, with its SHA-256, so that others can tell
+        whether they have it. Never give the file of the fit: its hash tells who guesses its content that the guess is right.
+    interval : Interval, default=None
+        From ``model.interval(...)``, to be shown: estimates with their confidence intervals.
 
     Returns
     -------
@@ -183,14 +177,13 @@ def card(
     Raises
     ------
     ValueError
-        If `real` or `holdout` is given for the public, or `real` not for internal use; if `accountant` never charged for `model`; or if
-        `model` is a part of another, such as ``synthesizer_`` or ``best_estimator_``, and no `accountant` says what the whole cost.
+        If `accountant` never charged for `model`; or if `model` is a part of another, such as ``synthesizer_`` or ``best_estimator_``, and
+        no `accountant` says what the whole cost.
 
     See Also
     --------
     skdpsynth.PrivacyAccountant.risk : The gain of an attacker in numbers.
-    skdpsynth.metrics.quality_report : Real against synthetic rows, for internal use.
-    skdpsynth.auditing.privacy_evidence : Attacks on training and on held-out rows, for internal use.
+    quality_page : Real against synthetic rows, and attacks: not private, on a page of its own.
 
     Examples
     --------
@@ -201,38 +194,34 @@ def card(
     >>> model = PrivateMeasureMechanism(epsilon=1.0, bounds=(0, 1)).fit(rng.random((1000, 2)))
     >>> release = card(model, title="Visits in May")
     >>> release
-    Card(title='Visits in May', audience='public')
+    Card(title='Visits in May')
     >>> release.to_registry()["deployment"]["privacy_loss"]["privacy_parameters"]
     {'epsilon': 1.0}
     """
-    check_choice("audience", audience, ("public", "internal"))
     if accountant is not None and not isinstance(accountant, PrivacyAccountant):
         raise TypeError(f"accountant must be None or a PrivacyAccountant, got {short_repr(accountant)}; PrivacyAccountant.at opens one.")
     if not isinstance(model, PrivacyAccountant):
         _check_model(model, accountant)
-    _check_rows(model, audience, real, holdout)
+    if interval is not None:
+        check_type("interval", interval, Interval, "None or an Interval, from model.interval")
     if title is not None:
         check_string("title", title)
-    facts = facts_of(model, accountant, title)
-    fitted: Any = getattr(model, "best_estimator_", model)
-    quality = None if real is None else fitted.evaluate(real) if facts.tables else quality_report(real, facts.sample, facts.schema)
-    evidence = None if holdout is None else privacy_evidence(fitted, real, holdout)
+    facts = facts_of(model, accountant, title, files, interval)
     html = render_template(
         "card.html",
         facts=facts,
         promise=facts.promise,
-        internal=audience == "internal",
         docs=DOCS_URL,
         amount=_amount,
         risks=[(percent_at_most(risk.fpr), percent_at_most(risk.tpr), percent_at_most(risk.fpr)) for risk in facts.promise.risks],
         checks=map(astuple, checklist_of(facts)),
         fields=[(path, text) for path, text in _leaves(registry_record(facts, {})) if not path.endswith("notes")],
-        pictures=list(_pictures(model, facts, real, accountant)),
-        quality=quality_tables(quality),
-        **evidence_values(evidence),
+        questions=questions_of(facts),
+        interval_rows=_interval_rows(interval),
+        pictures=list(_pictures(model, facts, accountant)),
         **_ledger_table(facts.promise.lines),
     )
-    return Card(title=facts.title, html=html, facts=facts, audience=audience)
+    return Card(title=facts.title, html=html, facts=facts)
 
 
 def _check_model(model: BaseEstimator | PrivacyAccountant, accountant: PrivacyAccountant | None) -> None:
@@ -259,16 +248,12 @@ def _check_model(model: BaseEstimator | PrivacyAccountant, accountant: PrivacyAc
         )
 
 
-def _check_rows(model: BaseEstimator | PrivacyAccountant, audience: str, real: Table, holdout: Table) -> None:
-    for name, rows, what in (("real", real, "a comparison"), ("holdout", holdout, "attacks")):
-        if audience == "public" and rows is not None:
-            raise ValueError(f"{name} must be None for audience='public', which never reads rows; for {what} give audience='internal'.")
-    if holdout is not None and hasattr(model, "links"):
-        raise ValueError("holdout must be None for linked tables, which no attack here reads; leave it out.")
-    if audience == "internal" and real is None:
-        raise ValueError("real must be the rows to compare with for audience='internal'; without them give audience='public'.")
-    if real is not None and not hasattr(model, "sample"):
-        raise ValueError(f"real must be None for {type(model).__name__}, which has no synthetic rows to compare; give audience='public'.")
+def _interval_rows(found: Interval | None) -> list[tuple[str, ...]]:
+    if found is None:
+        return []
+    parts = [np.ravel(part) for part in (found.estimate, found.low, found.high)]
+    names = [f"number {place}" for place in range(1, len(parts[0]) + 1)] if found.names is None else map(str, found.names)
+    return [(name, *(f"{number:,.4g}" for number in numbers)) for name, *numbers in zip(names, *parts, strict=True)]
 
 
 def _amount(number: float | None) -> str:
@@ -309,11 +294,9 @@ def _leaves(record: object, path: str = "") -> Iterator[tuple[str, str]]:
         yield path.removeprefix("deployment."), ", ".join(record) if isinstance(record, list) else str(record)
 
 
-def _pictures(
-    model: BaseEstimator | PrivacyAccountant, facts: CardFacts, real: Table, accountant: PrivacyAccountant | None
-) -> Iterator[dict[str, Any]]:
-    """Yield the pictures of a card with their captions; only `real` gives real rows."""
-    drawn = list(_sample_pictures(facts, real))
+def _pictures(model: BaseEstimator | PrivacyAccountant, facts: CardFacts, accountant: PrivacyAccountant | None) -> Iterator[dict[str, Any]]:
+    """Yield the pictures of a card with their captions."""
+    drawn = list(_sample_pictures(facts))
     fitted: Any = getattr(model, "best_estimator_", model)
     if hasattr(fitted, "noise_edge_"):
         words = "Variance of each direction as released, with noise, and the largest that noise alone is likely to show."
@@ -326,23 +309,26 @@ def _pictures(
         accountant = model if isinstance(model, PrivacyAccountant) else model.accountant_
     if accountant.ledger:
         drawn.append(("Budget", "The charge of each release.", BudgetDisplay.from_accountant(accountant).to_svg()))
+    yield from _inline_pictures(drawn)
+
+
+def _inline_pictures(drawn: Iterable[tuple[str, str, str]]) -> Iterator[dict[str, Any]]:
     for number, (title, words, svg) in enumerate(drawn):
         yield {"title": title, "words": words, "svg": inline_svg(svg, number, f"{title}. {words}")}
 
 
-def _sample_pictures(facts: CardFacts, real: Table) -> Iterator[tuple[str, str, str]]:
+def _sample_pictures(facts: CardFacts) -> Iterator[tuple[str, str, str]]:
     if isinstance(facts.schema, dict):
         for table, schema in facts.schema.items():
-            if len(facts.sample[table]):
-                yield from _table_pictures(facts.sample[table], schema, None if real is None else real[table], f" of {table}")
+            if n := len(facts.sample[table]):
+                yield from _table_pictures(SynthesisDisplay.from_samples(facts.sample[table], schema), f"{n:,} synthetic rows of {table}.")
     elif facts.sample is not None:
-        yield from _table_pictures(facts.sample, facts.schema, real)
+        display = SynthesisDisplay.from_samples(facts.sample, facts.schema)
+        yield from _table_pictures(display, f"{len(facts.sample):,} synthetic rows.")
 
 
-def _table_pictures(sample: Table, schema: Schema | None, real: Table, of: str = "") -> Iterator[tuple[str, str, str]]:
+def _table_pictures(display: SynthesisDisplay, rows: str) -> Iterator[tuple[str, str, str]]:
     """Yield two columns a picture, so that a phone shows them large enough to read."""
-    rows = f"{len(sample):,} synthetic rows{of}" + (" beside real ones: not private." if real is not None else ".")
-    display = SynthesisDisplay.from_samples(sample, schema=schema, X=real)
     names = [column.name for column in display.columns]
     for first in range(0, min(len(names), _MOST_PICTURED), 2):
         two = names[first : first + 2]
@@ -357,9 +343,13 @@ def _table_pictures(sample: Table, schema: Schema | None, real: Table, of: str =
 
 
 def quality_page(
-    quality: QualityReport | LinkedReport, *, evidence: PrivacyEvidence | None = None, title: str = "Synthetic against real rows"
+    quality: QualityReport | LinkedReport,
+    *,
+    evidence: PrivacyEvidence | None = None,
+    display: SynthesisDisplay | None = None,
+    title: str = "Synthetic against real rows",
 ) -> Page:
-    """Lay out a quality report as a page, for internal use: it is **not private**, and says so.
+    """Lay out a quality report, and attacks, as a page that is **private, not to be published**, and says so on every section.
 
     Parameters
     ----------
@@ -367,6 +357,8 @@ def quality_page(
         From `skdpsynth.metrics.quality_report` or `skdpsynth.metrics.linked_report`.
     evidence : PrivacyEvidence, default=None
         From `skdpsynth.auditing.privacy_evidence`: a section more.
+    display : SynthesisDisplay, default=None
+        From ``SynthesisDisplay.from_samples(synthetic, schema, X=real)``: pictures of both.
     title : str, default="Synthetic against real rows"
 
     Returns
@@ -375,7 +367,7 @@ def quality_page(
 
     See Also
     --------
-    skdpsynth.report.card : A card with ``audience="internal"`` has the same tables.
+    card : The page for the public, which has nothing of this.
 
     Examples
     --------
@@ -388,8 +380,11 @@ def quality_page(
     check_type("quality", quality, (QualityReport, LinkedReport), "a QualityReport, from skdpsynth.metrics.quality_report")
     if evidence is not None:
         check_type("evidence", evidence, PrivacyEvidence, "None or a PrivacyEvidence, from skdpsynth.auditing.privacy_evidence")
+    if display is not None:
+        check_type("display", display, SynthesisDisplay, "None or a SynthesisDisplay, from SynthesisDisplay.from_samples")
     check_string("title", title)
-    values = {"quality": quality, "tables": quality_tables(quality), **evidence_values(evidence)}
+    drawn = [] if display is None else _table_pictures(display, "synthetic rows beside real ones: not private.")
+    values = {"quality": quality, "tables": quality_tables(quality), "pictures": list(_inline_pictures(drawn)), **evidence_values(evidence)}
     return Page(title, render_template("quality.html", title=title, **values))
 
 
@@ -403,9 +398,7 @@ class QualityTable(NamedTuple):
     n_words: int = 1  # columns that are no numbers
 
 
-def quality_tables(quality: QualityReport | LinkedReport | None) -> list[QualityTable]:
-    if quality is None:
-        return []
+def quality_tables(quality: QualityReport | LinkedReport) -> list[QualityTable]:
     if isinstance(quality, LinkedReport):
         words = "Rows and orphans as they are; all other numbers are distances, 0 is best, beside those of two halves of the real roots."
         return [QualityTable("Linked tables", words, quality._lines(), ("What", "Synthetic", "Real or its halves"))]
@@ -455,4 +448,5 @@ def evidence_values(evidence: PrivacyEvidence | None) -> dict[str, Any]:
         ends = f"{gap.low:+.4f} to {gap.high:+.4f}"
         gaps.append((gap.what[:1].upper() + gap.what[1:], f"{gap.train:.4f}", f"{gap.holdout:.4f}", f"{gap.difference:+.4f}", ends))
     svg = inline_svg(EvidenceDisplay.from_evidence(evidence).to_svg(), _EVIDENCE_NUMBER, " ".join(evidence.sentences()))
-    return {"evidence": evidence, "gaps": gaps, "evidence_svg": svg}
+    guesses = {"guess_heads": ("Attack", *map(str.capitalize, evidence.heads_of_guesses)), "guesses": list(evidence.lines_of_guesses())}
+    return {"evidence": evidence, "gaps": gaps, "evidence_svg": svg, **guesses}

@@ -1,4 +1,4 @@
-"""Questions that others ask about a release: the checklist of NIST SP 800-226, and the record of the DP Deployments Registry.
+"""Questions that others ask of a release: of regulators and standards, of NIST SP 800-226, and of the DP Deployments Registry.
 
 Near, Darais, Lefkovitz, Howarth (2025), "Guidelines for Evaluating Differential Privacy Guarantees",
 https://doi.org/10.6028/NIST.SP.800-226. The names of topics are ours. The fields of a record follow the schema of the registry
@@ -21,6 +21,20 @@ _LARGE = 20.0  # larger epsilons promise little, and a fit warns of them
 _CURATOR = ("name", "data_curators", "description", "intended_use", "data_product_region", "data_product_sector", "publication_date")
 _ADMINISTRATIVE = ("sources", "registry_authors")
 _LISTS = ("data_curators", "registry_authors")
+_QUESTIONS = (  # in words of our own, who asks, and which section of the card answers
+    ("Can somebody be singled out? (membership)", "WP29, ISO/IEC 20889, ICO", "What an attacker gains"),
+    ("Can records of one person be linked?", "WP29, ISO/IEC 20889, ICO", "What an attacker gains; other tables: What is not protected"),
+    ("Can cells of somebody be inferred?", "WP29, ISO/IEC 20889, ICO", "What an attacker gains; truths about many: What is not protected"),
+    ("Would a motivated intruder succeed?", "ICO", "What an attacker gains, which holds whatever the intruder knows"),
+    ("Which technique and privacy model is it?", "ISO/IEC 20889", "What was released: differential privacy, by noise; Ledger"),
+    ("Who receives it, and why? (context)", "ISO/IEC 27559, 6", ""),
+    ("Whose data, of which kind? (data)", "ISO/IEC 27559, 7.2", "What was released; Columns"),
+    ("Which attack, maximum or average risk?", "ISO/IEC 27559, 7.3", "What an attacker gains: the maximum, over all attacks and rows"),
+    ("How identifiable, and tested how?", "ISO/IEC 27559, 8.2", "What an attacker gains; attacks that were tried: the private page"),
+    ("What was done against it? (mitigation)", "ISO/IEC 27559, 8.3", "Ledger"),
+    ("Who is responsible, and reviews it? (governance)", "ISO/IEC 27559, 9", "Signatures; Settings and versions"),
+    ("Are parameters, unit, noise and total right?", "NIST SP 800-226", "Checklist of NIST SP 800-226"),
+)
 _NOTES = "Checklist by the topics of NIST SP 800-226, filled from code:"  # the registry shows the lines after it as a list
 
 
@@ -43,6 +57,12 @@ class Check:
     topic: str
     status: str
     answer: str
+
+
+def questions_of(facts: CardFacts) -> list[tuple[str, str, str]]:
+    """Return the questions of regulators and standards, who asks, and where the card answers, if it does."""
+    nobody = "Not here: people must answer"
+    return [(question, who, (where if facts.columns else where.replace("; Columns", "")) or nobody) for question, who, where in _QUESTIONS]
 
 
 def checklist_of(facts: CardFacts) -> tuple[Check, ...]:
@@ -80,8 +100,13 @@ def _making(facts: CardFacts) -> Iterator[tuple[str, str, str]]:
     yield "Randomness", known, random
     yield "Floating-point arithmetic", known, exact + unknown
     if facts.sample is not None:
-        yield "Synthetic data", _COVERED, "Samples are drawn from noisy results alone, so any number of them costs nothing more."
-    yield "Accuracy", _PARTLY if accuracy else _NOT_COVERED, accuracy or "No bound is proved for this model; compare it internally."
+        files = "".join(f" {file.name} has the SHA-256 {file.sha256}." for file in facts.files)
+        yield "Synthetic data", _COVERED, f"Samples are drawn from noisy results alone, so any number of them costs nothing more.{files}"
+    yield (
+        "Accuracy",
+        _PARTLY if accuracy else _NOT_COVERED,
+        accuracy or "No bound is proved for this model; compare it on a page that is private.",
+    )
     yield "Bias", _NOT_COVERED, bias
     yield "Preprocessing, exploration and tuning", _NOT_COVERED, searched
     yield "Trust model", _COVERED, "Central: whoever ran the fit saw the rows, and is trusted with them."

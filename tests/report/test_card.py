@@ -1,5 +1,7 @@
 """Release cards and quality reports: what they say, and what must never stand in them."""
 
+import hashlib
+import inspect
 import json
 import math
 import os
@@ -48,6 +50,7 @@ from skdpsynth.domain import (
 from skdpsynth.exceptions import InsecureRandomnessWarning
 from skdpsynth.metrics import QualityReport, quality_report
 from skdpsynth.persistence import from_bytes, to_bytes
+from skdpsynth.plotting import SynthesisDisplay
 from skdpsynth.privacy import PrivacyLoss
 from skdpsynth.report import card, quality_page
 
@@ -226,14 +229,11 @@ def test_only_the_number_of_roots_is_public_of_linked_tables(cards, tmp_path):
     assert ONE_UNIT in card(relation["accountant"]).to_html()
 
 
-def test_an_internal_card_of_linked_tables_compares_them(cards):
+def test_a_private_page_of_linked_tables_compares_them(cards):
     model, real = cards("linked")[0], homes()
-    html = card(model, audience="internal", real=real).to_html()
-    assert "person, siblings by root" in html
-    assert "synthetic rows of person beside real ones: not private." in html
     page = quality_page(model.evaluate(real)).to_html()
+    assert "person, siblings by root" in page
     assert all(f"{table}, rows" in page for table in real)
-    refuses(ValueError, "holdout must be None for linked tables", card, model, audience="internal", real=real, holdout=real)
 
 
 def units_and_rows():
@@ -332,7 +332,6 @@ def test_only_its_owner_may_read_a_page_that_is_not_private(tmp_path, cards):
         seeded = PrivateMeasureMechanism(random_state=0).fit(rows())
     pages = {
         "public": release,
-        "internal": card(model, audience="internal", real=rows()),
         "seeded": card(seeded),
         "quality": quality_page(quality_report(rows(), model.sample(300))),
     }
@@ -343,7 +342,7 @@ def test_only_its_owner_may_read_a_page_that_is_not_private(tmp_path, cards):
     finally:
         os.umask(before)
     modes = {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in pages}
-    assert modes == {"public": 0o644, "internal": 0o600, "seeded": 0o600, "quality": 0o600}
+    assert modes == {"public": 0o644, "seeded": 0o600, "quality": 0o600}
 
 
 def test_only_what_belongs_to_the_model_is_shown_of_a_shared_budget():
@@ -362,12 +361,10 @@ def test_only_what_belongs_to_the_model_is_shown_of_a_shared_budget():
 
 NOT_OURS = (3, "model.skdp", rows(), PCA(), PrivateMeasureMechanism())
 REFUSED = [
-    ("pmm", {"real": rows()}, "real must be None for audience='public'"),
-    ("pmm", {"audience": "internal"}, "real must be the rows"),
-    ("pmm", {"audience": "everybody"}, "audience must be one of"),
+    *(("pmm", {"files": odd}, "files must be the path of a synthetic file, or a list of paths, got") for odd in (3, [3])),
+    ("pmm", {"interval": 3}, "interval must be None or an Interval"),
     # Else it would promise less than was spent.
     ("pmm", {"accountant": PrivacyAccountant(1)}, "accountant must be the budget that the model was charged to, .*leave it out"),
-    ("pca", {"audience": "internal", "real": rows()}, "PrivatePCA"),
     *((thing, {}, r"model must be|private estimator|not fitted") for thing in NOT_OURS),
 ]
 
@@ -376,6 +373,7 @@ def test_what_has_no_card_is_refused_and_a_package_that_lacks_is_named(cards, mo
     for thing, given, words in REFUSED:
         with pytest.raises((TypeError, ValueError, NotFittedError), match=words):
             card(cards(thing)[0] if isinstance(thing, str) and thing in MODELS else thing, **given)
+    refuses(FileNotFoundError, "files must exist, but there is no file 'nowhere.csv'", card, cards("pmm")[0], files="nowhere.csv")
     monkeypatch.setitem(sys.modules, "jinja2", None)
     refuses(ImportError, r"pip install 'skdpsynth\[report\]'", card, cards("pca")[0])
 
@@ -428,8 +426,10 @@ def test_columns_of_every_kind_are_told_and_judged():
     assert (told["member"], told["site"]) == (("boolean", "false, true", "stated"), ("constant", "north", "stated"))
     assert told["clock"] == ("time", "08:00:00 to 18:00:00", "stated")
     assert told["leaves"] == ("derived", "seen + stay", "computed")
-    page = card(model, audience="internal", real=frame).to_html()
+    display = SynthesisDisplay.from_samples(model.sample(200), model.schema_, X=frame)
+    page = quality_page(model.evaluate(frame), display=display).to_html()
     assert LEVEL not in page
+    assert "synthetic rows beside real ones: not private." in page
     assert to_bytes(from_bytes(to_bytes(model))) == to_bytes(model)
 
 
@@ -441,11 +441,70 @@ def test_paths_and_arrays_are_not_shown_among_the_parameters(tmp_path):
     assert str(tmp_path) not in card(model).to_html()
 
 
-def test_an_internal_card_says_on_every_section_that_it_is_not_private(cards):
-    html = card(cards("pmm")[0], audience="internal", real=rows()).to_html()
-    assert html.count("Not private: internal use only") == html.count("<section")
-    assert html.count("NOT PRIVATE. This page compares with real rows") == 1
-    assert "Made for the public" not in html
+@pytest.mark.must
+def test_a_card_takes_no_real_rows():
+    """A public page never holds figures that are computed from them: they stand on `quality_page`."""
+    assert {*inspect.signature(card).parameters} == {"model", "title", "accountant", "files", "interval"}
+
+
+def test_a_card_names_the_synthetic_files_with_their_hashes_and_no_folder(cards, tmp_path):
+    model, plain, _ = cards("pmm")
+    paths = [tmp_path / "visits of May.csv", tmp_path / "more.csv"]
+    for path in paths:
+        path.write_text(f"synthetic rows of {path.name}", encoding="utf-8")
+    release = card(model, files=paths)
+    html, registry = release.to_html(), json.dumps(release.to_registry())
+    for path, file in zip(paths, release.facts.files, strict=True):
+        assert file == (path.name, hashlib.sha256(path.read_bytes()).hexdigest())
+        assert all(text in html and text in registry for text in file)
+    assert str(tmp_path) not in html + registry
+    assert [file.name for file in card(model, files=str(paths[1])).facts.files] == ["more.csv"]
+    assert "SHA-256" not in plain.to_html()
+
+
+def test_a_card_says_why_attackers_find_less_than_by_epsilon_alone(cards):
+    """Gaussian noise of a fit allows 54.8 %, and its epsilon alone 73.2 %; a single pure release allows the same by both."""
+    budget = PrivacyAccountant(1)
+    budget.spend(1, name="a release")
+    promise, pure = cards("latent")[1].facts.promise, card(budget).facts.promise
+    assert promise.accuracy_of_epsilon == pytest.approx((1 + promise.delta + (1 - promise.delta) * math.tanh(promise.epsilon / 2)) / 2)
+    assert promise.risks[0].accuracy < promise.accuracy_of_epsilon - 0.05
+    assert "By epsilon and delta alone it would be at most 73.2 %" in cards("latent")[1].to_html()
+    assert pure.why_less_than_epsilon == ""
+    assert "alone it would be" not in card(budget).to_html()
+
+
+def test_noise_of_counts_and_intervals_that_are_given_stand_on_the_card(cards):
+    model, release, _ = cards("latent")
+    assert [bound.name for bound in release.facts.bounds] == ["marginals_errors_ of columns", "marginals_errors_ of pairs of columns"]
+    errors = [error for names, error in model.marginals_errors_.items() if len(names) == 1]
+    assert f"{min(errors):.3g}" in release.facts.bounds[0].value
+    found = model.interval(lambda table: {"mean of age": table["age"].mean()}, n_refits=8)
+    html = card(model, interval=found).to_html()
+    for number in (found.estimate[0], found.low[0], found.high[0]):
+        assert f">{number:,.4g}</td>" in html
+    assert "95 % intervals" in html
+    assert ">mean of age</td>" in html
+
+
+@each
+def test_every_section_that_answers_a_question_stands_on_the_card(cards, name):
+    html = cards(name)[1].to_html()
+    heads = set(re.findall(r"<h2[^>]*>(.*?)</h2>", html))
+    rows = re.findall(r'<td data-name="Asked by">(.*?)</td>\s*<td data-name="Answered under">(.*?)</td>', html)
+    assert {word for who, _ in rows for word in re.findall(r"WP29|ICO|20889|27559|800-226", who)} == {
+        "WP29",
+        "ICO",
+        "20889",
+        "27559",
+        "800-226",
+    }
+    for _, where in rows:
+        named = [
+            part.rpartition(": ")[2] if part.startswith(("other tables", "truths")) else re.split("[:,]", part)[0]
+            for part in where.split("; ")
+        ]
+        assert all(part in heads or part.startswith(("Not here", "attacks that")) for part in named), where
 
 
 def test_a_card_in_a_notebook_is_a_frame_in_which_nothing_runs(cards):
@@ -485,8 +544,8 @@ REPORT = QualityReport(
 def test_every_section_says_that_it_is_not_private_and_every_number_stands_on_a_valid_page(tmp_path):
     page = quality_page(REPORT, title=HOSTILE_NAME)
     html = page.to_html()
-    assert html.count("Not private</p>") == html.count("<section>") == 6
-    assert "NOT PRIVATE" in html
+    assert html.count("Private, do not publish</p>") == html.count("<section>") == 6
+    assert "PRIVATE, DO NOT PUBLISH." in html
     assert HOSTILE_NAME not in html
     for number in (*map("{:.4f}".format, (0.01, 0.25, 0.3, 0.28, -0.02, 0.02, 0.05, 0.81, 0.9, 0.125, 0.005)), "1,000", "900"):
         assert number in html
