@@ -375,7 +375,7 @@ def test_what_has_no_card_is_refused_and_a_package_that_lacks_is_named(cards, mo
             card(cards(thing)[0] if isinstance(thing, str) and thing in MODELS else thing, **given)
     refuses(FileNotFoundError, "files must exist, but there is no file 'nowhere.csv'", card, cards("pmm")[0], files="nowhere.csv")
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    refuses(ImportError, r"pip install 'skdpsynth\[report\]'", card, cards("pca")[0])
+    refuses(ImportError, r"pip install 'skdpsynth\[report\]'", card, cards("pmm")[0])
 
 
 def test_a_loaded_model_has_the_same_card(tmp_path, cards):
