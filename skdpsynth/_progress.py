@@ -8,6 +8,7 @@ heard: the budget that was charged would buy less than was planned.
 """
 
 import contextvars
+import json
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
@@ -74,18 +75,62 @@ def show_progress(console: "Console | None" = None) -> Iterator[None]:
     >>> with show_progress():
     ...     pmm = PrivateMeasureMechanism(bounds=(0, 1)).fit(np.random.default_rng(0).random((1000, 2)))
     """
+
+    def make_bars() -> Any:
+        try:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        except ImportError:
+            raise ImportError("show_progress needs rich; install it: pip install rich.") from None
+        if console is not None:
+            check_type("console", console, Console, "None or a rich.console.Console")
+        columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]}"), TimeElapsedColumn()
+        return Progress(*columns, console=Console(stderr=True) if console is None else console, transient=True)
+
+    with _show(make_bars):
+        yield
+
+
+@contextmanager
+def write_progress(write: Callable[[str], object]) -> Iterator[None]:
+    """Write each change of what bars would show as a line of JSON, for a program that draws them itself."""
+    with _show(lambda: _Lines(write)):
+        yield
+
+
+class _Lines:
+    """Stands for bars."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write, self._lock = write, threading.Lock()
+        self._tasks: list[tuple[str, int | None]] = []
+
+    def add_task(self, name: str, total: int | None, done: str) -> int:
+        with self._lock:
+            self._tasks.append((name, total))
+            number = len(self._tasks) - 1
+        self.update(number, 0, done)
+        return number
+
+    def update(self, number: int, completed: int, done: str) -> None:
+        name, total = self._tasks[number]
+        self._write(json.dumps({"task": number, "name": name, "done": completed, "total": total}))
+
+    def remove_task(self, number: int) -> None:
+        self._write(json.dumps({"task": number, "is_over": True}))
+
+    def start(self) -> None:
+        pass
+
+    stop = start
+
+
+@contextmanager
+def _show(make_bars: Callable[[], Any]) -> Iterator[None]:
     global _bars, _n_users
     with _bars_lock:
         if not _n_users:
-            try:
-                from rich.console import Console
-                from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-            except ImportError:
-                raise ImportError("show_progress needs rich; install it: pip install rich.") from None
-            if console is not None:
-                check_type("console", console, Console, "None or a rich.console.Console")
-            columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]}"), TimeElapsedColumn()
-            bars = Progress(*columns, console=Console(stderr=True) if console is None else console, transient=True)
+            bars = make_bars()
             bars.start()
             _bars = bars
         _n_users += 1

@@ -24,6 +24,7 @@ OTHERS = {  # what several modules define, and what has another name here: its m
     "level_groups_expected": "models._quantile_bins:posterior_counts",
     "linked_columns_Numbers": "models._within_bin:NumberColumn",
     "mixture_Part": "models._mixture:Part",
+    "columns_of_fields": "ui._columns:columns_of",
     "dask_Part": "frames._partitions:Part",
 }
 

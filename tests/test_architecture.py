@@ -45,7 +45,7 @@ def FILES(law):
 FLOORS = {
     13: {"__main__"},
     12: {"cli"},
-    11: {"report"},
+    11: {"report", "ui"},
     10: {"auditing", "model_selection"},
     9: {"plotting", "testing"},
     8: {"synthesis"},
@@ -72,7 +72,8 @@ PUBLIC_FROM_ABOVE |= {"_serialization.py": {"decomposition", "federated", "model
 NO_PRIVACY = {"frames", "duckdb", "domain", "tables", "measures", "models", "statistics", "metrics", "federated"}
 BEHIND_THE_DOOR = {"fitting", "continual"}  # the rooms that may open it; all others ask a Budget or a counter
 OPTIONAL = {"cvxpy", "matplotlib", "pandas", "polars", "pyarrow", "dask", "distributed", "duckdb", "ibis", "yaml", "ot", "ortools"}
-OPTIONAL |= {"dp_accounting", "jinja2", "click", "rich"}
+OPTIONAL |= {"dp_accounting", "jinja2", "click", "rich", "starlette", "uvicorn"}
+OF_FRONTS = {"cli": {"click"}, "ui": {"starlette", "jinja2"}}  # what the files of a room are made of, beside its `__init__`
 NOISE = {"laplace", "normal", "standard_normal", "multivariate_normal", "lognormal", "randn", "geometric", "exponential"}
 NOISE |= {"standard_exponential", "gumbel", "logistic", "standard_t", "standard_cauchy", "poisson", "negative_binomial"}
 
@@ -159,7 +160,7 @@ def test_every_file_belongs_to_a_room_with_a_floor():
         *(("models", "statistics"), ("models", "synthesis"), ("statistics", "models"), ("measures", "models")),
         *(("persistence", "domain"), ("persistence", "synthesis"), ("_validation", "persistence"), ("persistence", "_sensitivity")),
         *(("frames", "domain"), ("domain", "tables")),
-        *(("plotting", "model_selection"), ("auditing", "report"), ("model_selection", "auditing"), ("report", "cli")),
+        *(("plotting", "model_selection"), ("auditing", "report"), ("model_selection", "auditing"), ("report", "cli"), ("ui", "cli")),
     ],
 )
 def test_rules_forbid_what_they_should(room, other):
@@ -400,7 +401,7 @@ def test_global_generator_of_numpy_is_not_used(path, tree):
 @FILES
 def test_optional_and_slow_packages_are_imported_where_used(path, tree):
     # A command is a function that click has decorated; only `main` imports these files, where click is.
-    allowed = {"click"} if room_of(path) == "cli" and path.name != "__init__.py" else set()
+    allowed = OF_FRONTS.get(room_of(path), set()) if path.name != "__init__.py" else set()
     assert {name.split(".")[0] for name in imports(tree, module_level=True)} & OPTIONAL <= allowed
 
 

@@ -99,7 +99,13 @@ class Voice:
 
     @contextmanager
     def progress_bars(self) -> Iterator[None]:
-        """Show progress bars, which tell public numbers alone, on a terminal."""
+        """Show progress bars, which tell public numbers alone, on a terminal, or write them for a program that asks."""
+        if os.environ.get("SKDPSYNTH_PROGRESS") == "json":
+            from skdpsynth._progress import write_progress
+
+            with write_progress(lambda line: click.echo(line, err=True)):
+                yield
+            return
         if self.is_quiet or not sys.stderr.isatty() or find_spec("rich") is None:
             yield
             return

@@ -16,6 +16,7 @@ import click
 
 from skdpsynth._version import __version__
 from skdpsynth.cli._budget import audit, budget, plan
+from skdpsynth.cli._form import ui
 from skdpsynth.cli._model import card, evaluate, impute, interval, sample
 from skdpsynth.cli._options import in_words_of_commands
 from skdpsynth.cli._synthesize import schema_group, synthesize
@@ -56,7 +57,7 @@ def program(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (schema_group, synthesize, sample, impute, interval, budget, plan, evaluate, audit, card):
+for command in (schema_group, synthesize, sample, impute, interval, budget, plan, evaluate, audit, card, ui):
     program.add_command(command)
 
 
