@@ -1,6 +1,7 @@
 """Laws of the command line for linked tables: several files in, a folder out, and nothing spent on what is refused."""
 
 import csv
+import hashlib
 import json
 from pathlib import Path
 
@@ -85,7 +86,11 @@ def test_several_files_become_a_folder_of_tables_that_fit_together_and_more_is_f
     for thing in ("b.db", "m.skdp"):
         registry = json.loads(fine("card", thing, "-o", f"{thing}.html", "--json").stdout)["registry"]["deployment"]
         assert registry["dp_variant"]["unprotected_quantities"] == "The number of rows of household."
-    assert "synthetic rows of trip" in Path("first.html").read_text(encoding="utf-8")
+    page = Path("first.html").read_text(encoding="utf-8")
+    assert "synthetic rows of trip" in page
+    for name in FILES:
+        written, given = (hashlib.sha256(Path(folder, name).read_bytes()).hexdigest() for folder in ("out", "."))
+        assert (name in page, written in page, given in page) == (True, True, False)
     for words in (("audit", "m.skdp"), ("interval", "m.skdp", "--mean", "age"), ("impute", "m.skdp", "trip.tsv", "-o", "full.csv")):
         assert "MODEL must be of one table here, but m.skdp holds one of linked tables" in refused(*words)
     fine("budget", "evidence", "b.db", "-o", "evidence.json")
