@@ -89,7 +89,8 @@ class Gaps(NoHistory):
     def encode(self, columns: Columns, owner: np.ndarray) -> Columns:
         begin, end = columns[self.columns[0]], columns[self.columns[1]] + self.apart
         reached = np.append(self.low, np.fmax(np.fmax(end, begin), self.low)[:-1])[: len(owner)]
-        lengths = begin - np.where(ranks_within(owner) == 0, self.low, reached), end - begin
+        reached = np.where(ranks_within(owner) == 0, self.low, reached)
+        lengths = begin - reached, end - np.where(np.isnan(begin), reached, begin)
         return columns | {name: np.clip(each, 0, span.high) for name, each, span in zip(self.columns, lengths, self.spans, strict=True)}
 
     def decode(self, columns: Columns, owner: np.ndarray) -> Columns:

@@ -108,6 +108,16 @@ def test_no_row_lasts_longer_than_is_stated(kind):
     assert (np.maximum(begin, gaps.least) + 3 >= end + gaps.apart).all()  # none can end before
 
 
+def test_a_row_whose_begin_is_missing_lasts_from_the_end_of_the_row_before():
+    """Else its length would be missing too, which the schema of its end may rule out."""
+    stays = pd.DataFrame({"id": 0, "begin": [10.0, 20.0, np.nan], "end": [15.0, 30.0, 50.0]})
+    link = Children("stay", of="patient", key="id", most=4, order="begin", until="end")
+    forest, linked = opened(stays, [Continuous(0.0, 60.0, nullable=True), Continuous(0.0, 60.0)], link)
+    assert forest.tables["stay"][1].tolist() == [5, 10, 20]
+    assert not linked.schemas["stay"]["end"].nullable
+    pd.testing.assert_frame_equal(written(forest, linked)[["begin", "end"]], stays[["begin", "end"]])
+
+
 def test_levels_stay_in_order_and_missing_ones_last():
     visits = pd.DataFrame({"id": [0, 0, 0, 0, 1], "begin": ["c", None, "a", "c", "b"]})
     link = Children("stay", of="patient", key="id", most=4, order="begin")
