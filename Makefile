@@ -7,8 +7,9 @@ PYTEST := $(BIN)/python -m pytest -n auto -q
 ROOM ?=
 PAPER ?= he_2025
 DEMO := .venv-demo
+LEADERBOARD := .venv-leaderboard
 
-.PHONY: help demo test test-all test-nightly faults costs coverage lint docs docs-quick docs-phone dist bench paper peers clean
+.PHONY: help demo test test-all test-nightly faults costs coverage lint docs docs-quick docs-phone dist bench leaderboard paper peers clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -64,6 +65,9 @@ dist: $(INSTALLED)  ## the wheel and the source archive, checked, in dist
 bench: $(INSTALLED)  ## the measurements behind the numbers in the documentation
 	$(BIN)/python benchmarks/run_all.py
 
+leaderboard: $(LEADERBOARD)/.installed  ## skdpsynth beside stored peers on public benchmarks, half an hour; writes docs/leaderboard.md
+	$(LEADERBOARD)/bin/python benchmarks/leaderboard.py
+
 paper: $(INSTALLED)  ## the tests and scripts that stand for a paper: PAPER=he_2025, he_2024 or zhang_2024
 	$(BIN)/python benchmarks/papers/reproduce.py $(PAPER)
 
@@ -83,5 +87,13 @@ $(DEMO)/.installed: pyproject.toml
 	$(DEMO)/bin/python -m pip install -q -e '.[plot]' pandas
 	touch $@
 
+# Pinned, so that figures of two machines are those of the same versions.
+$(LEADERBOARD)/.installed: benchmarks/leaderboard.txt pyproject.toml
+	$(PYTHON) -m venv $(LEADERBOARD)
+	$(LEADERBOARD)/bin/python -m pip install -q --upgrade pip
+	$(LEADERBOARD)/bin/python -m pip install -q -r benchmarks/leaderboard.txt
+	$(LEADERBOARD)/bin/python -m pip install -q --no-deps -e .
+	touch $@
+
 clean:  ## remove all that was made
-	rm -rf $(VENV) $(DEMO) .venv-core .venv-oldest dist output docs/_build docs/auto_examples docs/api
+	rm -rf $(VENV) $(DEMO) $(LEADERBOARD) .venv-peers .venv-core .venv-oldest dist output docs/_build docs/auto_examples docs/api

@@ -1,3 +1,9 @@
+# /// script
+# requires-python = ">=3.11,<3.12"
+# [tool.leaderboard]
+# environment = "dpmm"
+# peers = { "MST (dpmm)" = ["--tool", "mst"], "AIM (dpmm)" = ["--tool", "aim"], "PrivBayes (dpmm)" = ["--tool", "privbayes"] }
+# ///
 """Fit AIM, MST or PrivBayes of dpmm to a table of mixed type and write as many synthetic rows as it has.
 
 python -m venv peers && peers/bin/pip install -r benchmarks/peers/dpmm.txt
