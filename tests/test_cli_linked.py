@@ -91,7 +91,13 @@ def test_several_files_become_a_folder_of_tables_that_fit_together_and_more_is_f
     for name in FILES:
         written, given = (hashlib.sha256(Path(folder, name).read_bytes()).hexdigest() for folder in ("out", "."))
         assert (name in page, written in page, given in page) == (True, True, False)
-    for words in (("audit", "m.skdp"), ("interval", "m.skdp", "--mean", "age"), ("impute", "m.skdp", "trip.tsv", "-o", "full.csv")):
+    (found,) = json.loads(fine("interval", "m.skdp", "--mean", "person.age", "--refits", 8, "--json").stdout)["intervals"]
+    assert found["name"] == "mean of age"
+    assert 0 <= found["low"] < found["estimate"] < found["high"] <= 99
+    assert "must name columns of one table of MODEL, as household.COLUMN, got" in refused("interval", "m.skdp", "--mean", "age")
+    both = ("--mean", "person.age", "--share", "trip.mode")
+    assert "must name columns of one table of MODEL" in refused("interval", "m.skdp", *both)
+    for words in (("audit", "m.skdp"), ("impute", "m.skdp", "trip.tsv", "-o", "full.csv")):
         assert "MODEL must be of one table here, but m.skdp holds one of linked tables" in refused(*words)
     fine("budget", "evidence", "b.db", "-o", "evidence.json")
     assert fine("budget", "check", "evidence.json").stdout.startswith("ok: ")

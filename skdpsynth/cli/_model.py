@@ -171,7 +171,8 @@ def _read_cells(place: str, schema: "Schema") -> Any:
 def interval(voice: Voice, path: str, **asked: Any) -> None:
     """Estimate means and shares of the population from a model, with confidence intervals. It costs no privacy.
 
-    The mechanism is run again and again on rows of the model, so that the intervals include the noise, and what the model leaves out.
+    The mechanism is run again and again on rows of the model, so that the intervals include the noise, and what the model leaves out. Of
+    linked tables name columns of one, as person.age.
     """
     if not asked["means"] and not asked["shares"]:
         raise Refusal("interval must have a --mean or a --share of a column; give one")
@@ -185,11 +186,24 @@ def _estimate(
     voice: Voice, model: "BaseEstimator", means: tuple[str, ...], shares: tuple[str, ...], by: str | None, confidence: float, refits: int
 ) -> Any:
     asked = {"--mean": means, "--share": shares, "--by": () if by is None else (by,)}
-    columns = ([_find_column(model.schema_, option, name) for name in names] for option, names in asked.items())
-    statistic, limits = _make_statistic(model, *columns)
+    schema, pick, start = _pick_table(model, [*means, *shares, *asked["--by"]])
+    columns = ([_find_column(schema, option, name.removeprefix(start)) for name in names] for option, names in asked.items())
+    statistic, limits = _make_statistic(schema, pick(model.sample(_LOOK)), *columns)
     with voice.progress_bars():
-        found = model.interval(statistic, confidence, n_refits=refits)
+        found = model.interval(lambda drawn: statistic(pick(drawn)), confidence, n_refits=refits)
     return replace(found, **{part: getattr(found, part).clip(*limits) for part in ("estimate", "low", "high")})
+
+
+def _pick_table(model: "BaseEstimator", names: Sequence[str]) -> tuple["Schema", Callable[[Any], Any], str]:
+    """Return the schema of the table whose columns are named, what takes it out of a sample, and how its columns' names begin."""
+    if not hasattr(model, "schemas_"):
+        return model.schema_, lambda drawn: drawn, ""
+    tables = [{table for table in model.schemas_ if name.startswith(f"{table}.")} for name in names]
+    if not (table := set.intersection(*tables)):
+        example = f"{next(iter(model.schemas_))}.COLUMN"
+        raise Refusal(f"--mean, --share and --by must name columns of one table of MODEL, as {example}, got {join_words(names, 'and')}")
+    picked = max(table, key=len)
+    return model.schemas_[picked], lambda drawn: drawn[picked], f"{picked}."
 
 
 def _find_column(schema: "Schema", option: str, name: str) -> Any:
@@ -208,7 +222,7 @@ def _find_column(schema: "Schema", option: str, name: str) -> Any:
 
 
 def _make_statistic(
-    model: "BaseEstimator", means: Sequence[Any], shares: Sequence[Any], by: Sequence[Any]
+    schema: "Schema", look: "Table", means: Sequence[Any], shares: Sequence[Any], by: Sequence[Any]
 ) -> tuple[Callable[[Any], dict[str, float]], "np.ndarray"]:
     """Return the means and shares as a function of a table, and their limits; groups that hardly any row is in are left out."""
     import numpy as np
@@ -216,7 +230,7 @@ def _make_statistic(
     from skdpsynth.domain import as_nullable
     from skdpsynth.tables import columns_of
 
-    schema = model.schema_.with_kinds({name: as_nullable(kind) for name, kind in model.schema_.items()})
+    schema = schema.with_kinds({name: as_nullable(kind) for name, kind in schema.items()})
     levels: dict[Any, Any] = {name: getattr(kind, "words", None) or getattr(kind, "levels", ()) for name, kind in schema.items()}
     ends: dict[str, Any] = {f"mean of {name}": levels[name] or (schema[name].low, schema[name].high) for name in means}
 
@@ -234,7 +248,7 @@ def _make_statistic(
                 found[f"{what}{where}"] = here, everywhere, len(known[0]), what
         return found
 
-    names = {name: ends.get(what, (0, 1)) for name, (*_, n, what) in parts_of(model.sample(_LOOK)).items() if n >= _FEW * _LOOK}
+    names = {name: ends.get(what, (0, 1)) for name, (*_, n, what) in parts_of(look).items() if n >= _FEW * _LOOK}
     if not names:
         raise Refusal("--mean and --share must be of columns in which cells are known, got none; name others")
 

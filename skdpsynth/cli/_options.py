@@ -316,9 +316,9 @@ def open_model(path: str, method: str | None = None) -> Any:
         raise Refusal(f"MODEL must exist, but there is no file {path!r}; write it by skdpsynth synthesize --model")
     else:
         model = load(path)
-    if hasattr(model, "links") and method not in (None, "sample"):
+    if hasattr(model, "links") and method not in (None, "sample", "interval"):
         raise Refusal(
-            f"MODEL must be of one table here, but {path} holds one of linked tables; skdpsynth sample, card and evaluate take it"
+            f"MODEL must be of one table here, but {path} holds one of linked tables; sample, card, interval and evaluate take it"
         )
     if method is not None and not hasattr(model, method):
         what = "a private estimator" if method == "get_params" else f"a synthesizer that can {method}"

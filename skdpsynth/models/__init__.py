@@ -2,7 +2,7 @@
 
 from skdpsynth.models._conditional_sampling import impute_table
 from skdpsynth.models._histories import HistoryFactors
-from skdpsynth.models._joint_distribution import RejectionSampler, draw_values
+from skdpsynth.models._joint_distribution import JointDistribution, RejectionSampler, draw_values
 from skdpsynth.models._latent_factors import BlockTables, LatentFactors, candidate_triples, most_dependent_triples, triple_frequencies
 from skdpsynth.models._link_factors import LinkFactors, LinkTables, fit_link_factors
 from skdpsynth.models._measurements import Codes, Measurements, TableModel, bins_of, pool_measurements, uniform_model

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 from skdpsynth._parallel import one_blas_thread
 from skdpsynth.models._latent_factors import BlockTables, LatentFactors
 from skdpsynth.models._link_factors import draw_places
+from skdpsynth.models._mixture import Mixture
 from skdpsynth.models._training import descend, starts_of
 from skdpsynth.persistence import savable
 
@@ -52,13 +53,14 @@ class HistoryFactors:
     effects: np.ndarray
 
     @classmethod
-    def of(cls, tables: BlockTables, n_factors: int, n_parent: int, nth: int, nth_codes: np.ndarray, count: int, least: int) -> Any:
-        """Fit to noisy counts; `count` is the column of the parent that says how many rows it has, at least `least`.
+    def of(
+        cls, tables: BlockTables, factors: LatentFactors, n_parent: int, nth: int, nth_codes: np.ndarray, count: int, least: int
+    ) -> "HistoryFactors":
+        """Fit to noisy counts, as `factors` are; `count` is the column of the parent that says how many rows it has, at least `least`.
 
         The effects are such that drawn histories have the pairs of columns of the factors, as far as these are of a row that is drawn.
         Conditional laws of the factors do not: they know of pairs, and errors add up from row to row.
         """
-        factors = LatentFactors.of(tables, n_factors)
         bare = cls(factors, n_parent, nth, nth_codes, np.zeros((0, 0), dtype=np.float32))
         with one_blas_thread():
             return replace(bare, effects=bare._fit_effects(tables, count, least))
@@ -76,6 +78,10 @@ class HistoryFactors:
         places = [place for place in range(self._n_own) if place != self.nth]
         ends = np.cumsum(self.factors.sizes[self.n_parent :][places] - 1).tolist()
         return {place: slice(start, end) for place, start, end in zip(places, [0, *ends], ends, strict=False)}
+
+    def parent(self) -> Mixture:
+        """Return the law of a parent, over nodes."""
+        return Mixture.of_columns(np.split(self.factors.probabilities(), starts_of(self.factors.sizes)[1:])[: self.n_parent])
 
     def draw_parents(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, None]:
         """Return codes of n parents, shape (n_columns, n)."""

@@ -125,9 +125,9 @@ class LatentFactors:
         return f"LatentFactors({len(self.sizes)} columns, {n_codes} codes, {n_factors} factors, {n_classes} classes, {n_fits} fits)"
 
     @classmethod
-    def of(cls, tables: BlockTables, n_factors: int) -> "LatentFactors":
-        """Fit to noisy counts by weighted least squares, with a normal prior on the loadings."""
-        nodes, targets = quasi_normal(_NODES, n_factors), tables.targets()
+    def of(cls, tables: BlockTables, n_factors: int, most: tuple[int, int] | None = None) -> "LatentFactors":
+        """Fit to noisy counts by weighted least squares, with a normal prior on the loadings, in `most` fits and steps of each."""
+        nodes, targets, limits = quasi_normal(_NODES, n_factors), tables.targets(), most or (_FITS, _STEPS)
         sizes = targets[0].sizes
         if not tables.two_way:  # no data on factors
             intercepts = np.log(np.maximum([target.one_way for target in targets], 1e-30)).astype(float)
@@ -135,14 +135,14 @@ class LatentFactors:
             return cls(sizes, nodes, intercepts[None], loadings, tables.groups, n_ordered=tables.n_ordered)
         a_step, n_pairs = step_work(targets), int(np.count_nonzero(targets[0].mask))
         has_all_pairs = n_pairs == int(sizes.sum() ** 2 - (sizes**2).sum())
-        variances, most_fits = (VARIANCES, _FITS) if has_all_pairs else (_VARIANCES_FOR_FEW_PAIRS, min(_FITS, _FITS_FOR_FEW_PAIRS))
+        variances, most_fits = (VARIANCES, limits[0]) if has_all_pairs else (_VARIANCES_FOR_FEW_PAIRS, min(limits[0], _FITS_FOR_FEW_PAIRS))
         most_fits = min(most_fits, int(np.ceil(np.sum(tables.totals) / _ROWS_OF_FIT)))
         fits: list[FactorFit] = []
         # Threads cost more than they bring on small matrices, and very much more on a busy machine.
         with one_blas_thread(int(sizes.sum()) <= _SMALL):
             variance, work = choose_variance(targets, nodes, _WORK / 4, variances)
             while not fits or (len(fits) < most_fits and work + fits[-1].n_steps * a_step <= _WORK):  # as long as there is time
-                most_steps = int(np.clip((_WORK - work) / a_step, _LEAST_STEPS, _STEPS))
+                most_steps = int(np.clip((_WORK - work) / a_step, _LEAST_STEPS, min(limits[1], _STEPS)))
                 fits += train_factors(targets, nodes, variance, [len(fits)], most_steps)
                 work += fits[-1].n_steps * a_step
         return cls(sizes, nodes, *_stack_fits(fits), tables.groups, variance, tables.n_ordered)

@@ -408,13 +408,13 @@ def draw_places(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.minimum((upto <= rng.random((len(upto), 1)) * upto[:, -1:]).sum(axis=1), upto.shape[1] - 1)
 
 
-def fit_link_factors(tables: LinkTables, n_factors: int = 32) -> LinkFactors:
-    """Fit a link to estimated tables, with `n_factors` that siblings share and as many of each child."""
-    targets = _Targets.of(tables, np.float32)
+def fit_link_factors(tables: LinkTables, n_factors: int = 32, most: tuple[int, int] | None = None) -> LinkFactors:
+    """Fit a link to estimated tables, with `n_factors` that siblings share and as many of each child, in `most` fits and steps of each."""
+    targets, (most_fits, most_steps) = _Targets.of(tables, np.float32), most or (_FITS, _STEPS)
     n_parent, n_child = int(targets.parent.sizes.sum()), int(targets.sizes.sum())
     share = _WORK / (_NODES * (n_parent * (n_parent + n_factors) + 2 * _OWN_NODES * n_child * (n_child + n_factors)))
-    n_fits = 1 << int(np.log2(np.clip(min(share, tables.n / _PARENTS_OF_FIT), 1, _FITS)))
-    n_steps = int(np.clip(share * _STEPS, _LEAST_STEPS, _STEPS))
+    n_fits = 1 << int(np.log2(np.clip(min(share, tables.n / _PARENTS_OF_FIT), 1, most_fits)))
+    n_steps = int(np.clip(share * _STEPS, _LEAST_STEPS, min(most_steps, _STEPS)))
     Z = quasi_normal(n_fits * _NODES, n_factors).astype(np.float32).reshape(n_fits, _NODES, n_factors)
     # Points of u beside one z are far apart in the sequence, and those of one run even over all z.
     U = quasi_normal(n_fits * 2 * _OWN_NODES * _NODES, n_factors).astype(np.float32).reshape(n_fits, 2, _OWN_NODES, _NODES, n_factors)

@@ -1,32 +1,24 @@
-"""Rows on conditions, imputation and intervals, for synthesizers whose models have closed forms."""
+"""Rows on conditions and imputation, for synthesizers whose models have closed forms."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from functools import partial
 from os import PathLike
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._validation import check_bool, check_memory, is_integer, short_repr
-from skdpsynth.domain import Spans, keys_of, list_names, spans_of
+from skdpsynth._validation import check_bool, check_memory
+from skdpsynth.domain import AllowedCells, Spans, keys_of, list_names, spans_of
 from skdpsynth.frames import Cell, Table
-from skdpsynth.models import RejectionSampler, impute_table
+from skdpsynth.models import JointDistribution, RejectionSampler, impute_table
 from skdpsynth.privacy import Seed
 from skdpsynth.synthesis._base import BATCH, PrivateSynthesizer, check_generator, check_n_samples, default_n_samples
-from skdpsynth.synthesis._intervals import (
-    BootstrapWorld,
-    Interval,
-    ParametricBootstrap,
-    check_interval_arguments,
-    estimate_interval,
-    population_size,
-)
+from skdpsynth.synthesis._intervals import BootstrapSynthesizer, ParametricBootstrap, TableWorld, population_size
 from skdpsynth.tables import IncompleteRows, allowed_cells
 
 
-class ConditionalSynthesizer(PrivateSynthesizer):
+class ConditionalSynthesizer(BootstrapSynthesizer, PrivateSynthesizer):
     """Base of synthesizers whose model can be conditioned, and whose mechanism can be run again on rows of the model."""
 
     _model: Any
@@ -156,104 +148,7 @@ class ConditionalSynthesizer(PrivateSynthesizer):
             filled = impute_table(law, self._container.schema, rows.dtypes, rows.values, rows.missing, self._spans, rng, complete)
             return rows.with_cells(filled)
 
-    def interval(
-        self,
-        statistic: Callable[[Table], ArrayLike],
-        level: float = 0.95,
-        *,
-        n_refits: int = 40,
-        n_samples: int | None = None,
-        random_state: Seed = None,
-    ) -> Interval:
-        """Estimate a statistic of the population, with a confidence interval; it costs no privacy.
-
-        A textbook interval from synthetic rows covers the truth far too seldom: it ignores the noise, and everything that the model leaves
-        out. Here the whole mechanism is run again and again on rows drawn from the model, with fresh noise. The distance of the results
-        from that model shows the error and the bias. The guide on intervals says when they are valid. Strategy "marginals" only.
-
-        Parameters
-        ----------
-        statistic : callable
-            ``statistic(table)`` gives a number or an array of numbers, of the same shape for every table; or numbers with names, in a
-            dict or a Series of pandas, such as ``table.groupby("sex")["age"].mean()``. It gets tables in the kind that `fit` got, as
-            `sample` returns them.
-        level : float, default=0.95
-            The probability that the interval holds the truth, between 0 and 1.
-        n_refits : int, default=40
-            Number of re-fits, 8 to 10,000. More make the ends steadier.
-        n_samples : int, default=None
-            Rows of the tables that `statistic` gets. None: 20 times as many as the data had, at most 50,000, at least as many as the data.
-        random_state : int, RandomState or None, default=None
-            May be seeded freely. None: fresh entropy.
-
-        Returns
-        -------
-        interval : Interval
-            With `estimate`, `low`, `high`, `error` and `level`: floats, or arrays where the statistic gives several numbers; and `names`.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is out of its domain, or `statistic` raises or gives no finite number.
-
-        See Also
-        --------
-        bootstrap_tables : The tables of the re-fits themselves.
-
-        Notes
-        -----
-        The estimate is not the statistic of `sample`: the model behind `sample` shrinks dependences, to be closer to the data on the whole.
-        For intervals a model that hardly shrinks is fitted to the released tables, and the remaining bias of the re-fits is subtracted. The
-        ends are ``estimate ± t * error``, with the quantile t of Student's distribution.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skdpsynth import LatentFactorSynthesizer
-        >>> rng = np.random.default_rng(0)
-        >>> ill = rng.random(5000) < 0.3
-        >>> X = np.column_stack([rng.integers(18, 90, 5000), ill])
-        >>> model = LatentFactorSynthesizer({0: (18, 99), 1: [0, 1]}, epsilon=1.0, delta=1e-6).fit(X)
-        >>> share = model.interval(lambda table: table[:, 1].mean(), n_refits=10)
-        >>> bool(share.low < share.estimate < share.high)
-        True
-        """
-        level, n_refits = check_interval_arguments(statistic, level, n_refits)
-        return estimate_interval(self._bootstrap_world("interval", n_samples, random_state), statistic, level, n_refits)
-
-    def bootstrap_tables(self, B: int, n_samples: int | None = None, random_state: Seed = None) -> Iterator[Any]:
-        """Draw synthetic tables, each from a model of its own, whose differences show the uncertainty of a result; it costs no privacy.
-
-        For each, the mechanism is run again on rows drawn from the model, with fresh noise, as in `interval`. Compute a result on every
-        table: its standard deviation over tables is its standard error, if `n_samples` is several times the number of rows of the data;
-        else the error of a sample of that size is added. Strategy "marginals" only.
-
-        Parameters
-        ----------
-        B : int
-            Number of tables.
-        n_samples : int, default=None
-            Rows of each. None: as many as the data had.
-        random_state : int, RandomState or None, default=None
-            May be seeded freely. None: fresh entropy.
-
-        Returns
-        -------
-        tables : iterator of arrays or data frames
-            In the kind of table that `fit` got, made one after the other. It is unchanged if the estimator is fitted again.
-
-        See Also
-        --------
-        interval : One statistic, with its bias subtracted.
-        """
-        if not is_integer(B, 1):
-            raise ValueError(f"B must be a positive integer, got {short_repr(B)}; 20 is a usual number.")
-        check_is_fitted(self)
-        usual = default_n_samples(self.n_samples_, self._size_error, self.n_features_in_)
-        return self._bootstrap_world("bootstrap_tables", usual if n_samples is None else n_samples, random_state).tables(int(B))
-
-    def _bootstrap_world(self, what: str, n_samples: int | None, random_state: Seed) -> BootstrapWorld:
-        check_is_fitted(self)
+    def _bootstrap_world(self, what: str, n_samples: int | None, random_state: Seed) -> TableWorld:
         if not hasattr(self._model, "law"):
             raise ValueError(
                 f"{what} needs strategy='marginals', whose mechanism can be run again on its model, got strategy={self.strategy!r}; fit "
@@ -272,7 +167,7 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         check_memory("n_samples", drawn, 8 * drawn * self.n_features_in_)
         with np.errstate(all="ignore"):
             replay = ParametricBootstrap.of(self, n_rows)
-        return BootstrapWorld(replay, self._container, self._spans, size, drawn, rng)
+        return TableWorld(replay, self._container, self._spans, size, drawn, rng)
 
     def _condition_on(self, conditions: Mapping[Hashable, Cell] | None) -> "ConditionalSynthesizer":
         """Return this, or a copy whose model is conditioned; refuse conditions that no row meets."""
@@ -282,13 +177,7 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         with np.errstate(all="ignore"):
             wanted, spans = allowed_cells(conditions, self._container), self._spans
             on_codes = spans.hull(wanted)
-            conditional, probability = law.condition(on_codes)
-            if not probability:
-                alone = [name for name, want in on_codes.items() if not law.condition({name: want})[1]]
-                what = f"that on {list_names(alone[:1])} has" if alone else f"those on {list_names(list(on_codes))} together have"
-                raise ValueError(
-                    f"conditions must have a probability above 0 in the model, but {what} none; widen a range, or leave one out."
-                )
+            conditional: Any = condition_law(law, on_codes)
             if of_spans := {name: want for name, want in wanted.items() if name in spans.linked_columns}:
                 conditional = RejectionSampler(conditional, partial(spans.meets, wanted=of_spans))
         copy: Any = object.__new__(type(self))
@@ -302,3 +191,13 @@ class ConditionalSynthesizer(PrivateSynthesizer):
             )
         with np.errstate(all="ignore"):
             return self._model.law()
+
+
+def condition_law(law: JointDistribution, wanted: Mapping[Any, AllowedCells]) -> JointDistribution:
+    """Return a law on conditions, or refuse what has the probability 0 in it."""
+    conditional, probability = law.condition(wanted)
+    if not probability:
+        alone = [name for name, want in wanted.items() if not law.condition({name: want})[1]]
+        what = f"that on {list_names(alone[:1])} has" if alone else f"those on {list_names(list(wanted))} together have"
+        raise ValueError(f"conditions must have a probability above 0 in the model, but {what} none; widen a range, or leave one out.")
+    return conditional

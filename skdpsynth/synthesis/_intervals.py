@@ -1,17 +1,20 @@
 """Confidence intervals of any statistic from one fitted model, by a parametric bootstrap of its mechanism."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._progress import track_steps
 from skdpsynth._validation import is_integer, is_real, short_repr
 from skdpsynth.domain import Spans, edges_of_spans, grids_of
+from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.frames import Table
 from skdpsynth.models import (
     Estimates,
@@ -25,14 +28,15 @@ from skdpsynth.models import (
     joint_columns,
     threshold_bins,
 )
-from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, DiscreteMatrixLaplace, RandomBits, SeededBits
+from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, DiscreteMatrixLaplace, RandomBits, Seed, SeededBits
 from skdpsynth.statistics import CellsOf, CodedGram, Coding, Interactions, Marginals, Trees
+from skdpsynth.synthesis._base import default_n_samples
 from skdpsynth.synthesis._latent_planning import GRAM
 
 _NOISES: dict[str, Any] = {each.__name__: each for each in (DiscreteGaussian, DiscreteLaplace, DiscreteMatrixLaplace)}
 _WEAK = 5.0  # variance of the prior: so weak that dependences keep their size, which intervals need more than little noise
-_STEPS = 400  # of each fit: a re-fit that stops earlier varies less than what it stands for (slopes by 4 to 7 % after 150)
-_FITS = 2  # that are mixed: what more would average out is little against the noise of the tables
+STEPS_OF_REFIT = 400  # of each fit: a re-fit that stops earlier varies less than what it stands for (slopes by 4 to 7 % after 150)
+REFITS = 2  # that are mixed: what more would average out is little against the noise of the tables
 
 _Links = Mapping[Hashable, Link | LevelGroups]
 _ROWS, _TIMES = 50_000, 20  # of a table on which a statistic is computed: so many times the data, and at most so many, or as the data
@@ -117,7 +121,7 @@ class ParametricBootstrap:
         links, one_way, two_way = threshold_bins(
             names, links, estimates.one_way, estimates.two_way, rows, together, edges_of_spans(model.schema)
         )
-        return model.refit(links, one_way, two_way, rows, _FITS, _STEPS)
+        return model.refit(links, one_way, two_way, rows, REFITS, STEPS_OF_REFIT)
 
     def encode(self, values: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Return rows that the model drew as cells, and as codes: last that of the stratum."""
@@ -215,13 +219,130 @@ class Interval:
         return "\n".join(lines if self.names is None else [f"{name}: {line}" for name, line in zip(self.names, lines, strict=True)])
 
 
+class BootstrapWorld(Protocol):
+    """A model in place of the population, and tables from re-fits to samples of it."""
+
+    def population(self) -> Any: ...
+
+    def independent(self) -> Any:
+        """Return a table whose columns are as in the population, each by itself."""
+
+    def tables(self, number: int) -> Iterator[Any]: ...
+
+
+class BootstrapSynthesizer(PrivateEstimator):
+    """Base of synthesizers whose mechanism can be run again on rows of the model."""
+
+    @abstractmethod
+    def _bootstrap_world(self, what: str, n_samples: int | None, random_state: Seed) -> BootstrapWorld: ...
+
+    def interval(
+        self,
+        statistic: Callable[[Table], ArrayLike],
+        level: float = 0.95,
+        *,
+        n_refits: int = 40,
+        n_samples: int | None = None,
+        random_state: Seed = None,
+    ) -> Interval:
+        """Estimate a statistic of the population, with a confidence interval; it costs no privacy.
+
+        A textbook interval from synthetic rows covers the truth far too seldom: it ignores the noise, and everything that the model leaves
+        out. Here the whole mechanism is run again and again on rows drawn from the model, with fresh noise. The distance of the results
+        from that model shows the error and the bias. The guide on intervals says when they are valid. A strategy other than "marginals" has
+        none.
+
+        Parameters
+        ----------
+        statistic : callable
+            ``statistic(table)`` gives a number or an array of numbers, of the same shape for every table; or numbers with names, in a
+            dict or a Series of pandas, such as ``table.groupby("sex")["age"].mean()``. It gets tables in the kind that `fit` got, as
+            `sample` returns them: of linked tables dicts of them.
+        level : float, default=0.95
+            The probability that the interval holds the truth, between 0 and 1.
+        n_refits : int, default=40
+            Number of re-fits, 8 to 10,000. More make the ends steadier.
+        n_samples : int, default=None
+            Rows, or roots, of the tables that `statistic` gets. None: 20 times as many as the data had, at most 50,000, at least as many as
+            the data.
+        random_state : int, RandomState or None, default=None
+            May be seeded freely. None: fresh entropy.
+
+        Returns
+        -------
+        interval : Interval
+            With `estimate`, `low`, `high`, `error` and `level`: floats, or arrays where the statistic gives several numbers; and `names`.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of its domain, or `statistic` raises or gives no finite number.
+
+        See Also
+        --------
+        bootstrap_tables : The tables of the re-fits themselves.
+
+        Notes
+        -----
+        The estimate is not the statistic of `sample`: the model behind `sample` shrinks dependences, to be closer to the data on the whole.
+        For intervals a model that hardly shrinks is fitted to the released tables (that of linked tables hardly does), and the remaining
+        bias of the re-fits is subtracted. The ends are ``estimate ± t * error``, with the quantile t of Student's distribution.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpsynth import LatentFactorSynthesizer
+        >>> rng = np.random.default_rng(0)
+        >>> ill = rng.random(5000) < 0.3
+        >>> X = np.column_stack([rng.integers(18, 90, 5000), ill])
+        >>> model = LatentFactorSynthesizer({0: (18, 99), 1: [0, 1]}, epsilon=1.0, delta=1e-6).fit(X)
+        >>> share = model.interval(lambda table: table[:, 1].mean(), n_refits=10)
+        >>> bool(share.low < share.estimate < share.high)
+        True
+        """
+        check_is_fitted(self)
+        level, n_refits = check_interval_arguments(statistic, level, n_refits)
+        return estimate_interval(self._bootstrap_world("interval", n_samples, random_state), statistic, level, n_refits)
+
+    def bootstrap_tables(self, B: int, n_samples: int | None = None, random_state: Seed = None) -> Iterator[Any]:
+        """Draw synthetic tables, each from a model of its own, whose differences show the uncertainty of a result; it costs no privacy.
+
+        For each, the mechanism is run again on rows drawn from the model, with fresh noise, as in `interval`. Compute a result on every
+        table: its standard deviation over tables is its standard error, if `n_samples` is several times the number of rows of the data;
+        else the error of a sample of that size is added. A strategy other than "marginals" has none.
+
+        Parameters
+        ----------
+        B : int
+            Number of tables.
+        n_samples : int, default=None
+            Rows, or roots, of each. None: as many as the data had.
+        random_state : int, RandomState or None, default=None
+            May be seeded freely. None: fresh entropy.
+
+        Returns
+        -------
+        tables : iterator of arrays or data frames, or of dicts of them
+            In the kind of table that `fit` got, made one after the other. It is unchanged if the estimator is fitted again.
+
+        See Also
+        --------
+        interval : One statistic, with its bias subtracted.
+        """
+        if not is_integer(B, 1):
+            raise ValueError(f"B must be a positive integer, got {short_repr(B)}; 20 is a usual number.")
+        check_is_fitted(self)
+        usual = default_n_samples(self.n_samples_, self._size_error, self.n_features_in_)
+        return self._bootstrap_world("bootstrap_tables", usual if n_samples is None else n_samples, random_state).tables(int(B))
+
+
 def population_size(n_rows: int, n_features: int, has_keys: bool) -> int:
     """Return the number of rows that stand for the population of a table of `n_rows`."""
     size = n_rows if has_keys else max(n_rows, min(_TIMES * n_rows, _ROWS))
     return max(1, min(size, _CELLS // n_features))
 
 
-class BootstrapWorld:
+class TableWorld:
     """The model in place of the population, with `n_pool` rows, and tables of `n_samples` rows from re-fits to samples of it."""
 
     def __init__(
@@ -239,6 +360,9 @@ class BootstrapWorld:
         if self.n_samples > len(self.rows[0]):
             return self.table(self.replay.model)
         return self.container.fill(self.spans.decode([column[: self.n_samples] for column in self.rows]))
+
+    def independent(self) -> Any:
+        return self.table(self.replay.model.without_factors())
 
     def table(self, model: TableModel) -> Any:
         with np.errstate(all="ignore"):
@@ -272,7 +396,7 @@ def estimate_interval(world: BootstrapWorld, statistic: Callable[[Table], ArrayL
     truth, names = _evaluate_statistic(statistic, world.population())
     like = truth.shape, names
     try:
-        without, _ = _evaluate_statistic(statistic, world.table(world.replay.model.without_factors()), *like)
+        without, _ = _evaluate_statistic(statistic, world.independent(), *like)
     except ValueError:  # no model drew that table, so it may have no such statistic
         without = np.full(truth.shape, np.nan)
     found = np.array([_evaluate_statistic(statistic, table, *like)[0] for table in world.tables(n_refits)])

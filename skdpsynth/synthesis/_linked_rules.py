@@ -20,23 +20,26 @@ def draw_kept(
     owner: np.ndarray | None,
     tables: Mapping[str, Columns],
     rng: np.random.Generator,
+    mends: bool = True,
 ) -> tuple[np.ndarray, Columns, np.ndarray]:
     """Return codes and columns of rows of a table that keep its rules, and the places of these rows.
 
     `draw` makes codes, shape (n_columns, n_rows), and columns as they are written, of rows at some places. `owner` has the parents of
     rows, None of roots, and `tables` the columns of the tables before this one. Siblings of a row that breaks a rule stay, but those of a
-    history are drawn again with it. If a row breaks one after all, it is left out, or in its place a root comes twice.
+    history are drawn again with it. If a row breaks one after all, it is left out, or in its place a root comes twice. Where `mends` is
+    False no cell is moved into what rules allow, as it might leave what `draw` is on condition of; and draws go on ten times as long.
     """
     codes, columns = draw(np.arange(n))
     if table not in form.rules.checks:
         return codes, columns, np.arange(n)
     is_history, places = table in form.below() and form.below()[table].order is not None, np.arange(n)
     broken = np.zeros(n, dtype=bool)
-    for turn in range(_ROUNDS + 1):
+    rounds = _ROUNDS if mends else 10 * _ROUNDS
+    for turn in range(rounds + 1):
         mine, own = None if owner is None else owner[places], take_rows(columns, places)
         cells = form.cells(table, own, mine, tables)
-        if turn == _ROUNDS:
-            broken[places] = form.rules.mend(table, cells, mine)
+        if turn == rounds:
+            broken[places] = (form.rules.mend if mends else form.rules.broken)(table, cells, mine)
             _replace(columns, places, own)
             break
         bad = form.rules.broken(table, cells, mine)
@@ -50,9 +53,8 @@ def draw_kept(
     kept = np.flatnonzero(~broken)
     if owner is None and len(kept) < n:
         if not len(kept):
-            raise ValueError(
-                f"rules must leave roots that the model can draw, but none of {n} kept them in {_ROUNDS} rounds; correct them."
-            )
+            what = "rules must leave roots that the model can draw" if mends else "conditions must leave roots that keep the rules"
+            raise ValueError(f"{what}, but none of {n} kept them in {rounds} rounds; correct them.")
         kept = np.sort(np.append(kept, rng.choice(kept, n - len(kept))))
     return codes[:, kept], take_rows(columns, kept), kept
 

@@ -1,40 +1,45 @@
 """The synthesizer of linked tables."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial, reduce
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._serialization import require
-from skdpsynth._validation import check_memory
-from skdpsynth.domain import Children, LinkedRule, LinkedSchema, LinkedSchemaLike, Schema, grids_of
-from skdpsynth.fitting import Budget, Facts, PrivateEstimator, check_unit, private_columns
-from skdpsynth.frames import InMemory, Rows
+from skdpsynth._validation import check_memory, short_repr
+from skdpsynth.domain import Children, LinkedRule, LinkedSchema, LinkedSchemaLike, Schema, grids_of, name_repr
+from skdpsynth.fitting import Budget, Facts, check_unit, private_columns
+from skdpsynth.frames import Cell, InMemory, Rows
 from skdpsynth.metrics import LinkedReport, Table, linked_report
-from skdpsynth.models import HistoryFactors, LinkFactors, draw_values, fit_link_factors, link_column
+from skdpsynth.models import HistoryFactors, JointDistribution, LatentFactors, LinkFactors, draw_values, fit_link_factors, link_column
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import AccountantLike, PrivacyAccountant, Seed, Unit, make_stream
+from skdpsynth.privacy import AccountantLike, PrivacyAccountant, PrivacyLoss, Seed, Unit, make_stream
 from skdpsynth.statistics import CellsOf, Coding
 from skdpsynth.synthesis._base import check_generator, check_n_samples, default_n_samples
+from skdpsynth.synthesis._conditional import condition_law
+from skdpsynth.synthesis._intervals import REFITS, STEPS_OF_REFIT, BootstrapSynthesizer, population_size
 from skdpsynth.synthesis._latent_planning import MAX_CODES
 from skdpsynth.synthesis._linked_counts import LinkedCounts, release_bins, release_levels
+from skdpsynth.synthesis._linked_intervals import LinkedWorld
 from skdpsynth.synthesis._linked_planning import LinkedPlan, plan_linked
 from skdpsynth.synthesis._linked_rules import draw_kept
-from skdpsynth.tables import KEY_OF_ORDER, Forest, most_of, read_forest, with_placeholder_kinds
+from skdpsynth.tables import KEY_OF_ORDER, Forest, allowed_cells, most_of, read_forest, with_placeholder_kinds
 
 _N_FACTORS = 32
 _MOST_EVALUATED = 50_000  # roots: a report compares no more
 _N_TRIAL_ROOTS = 64  # of a model from a file
+_Given: TypeAlias = "tuple[JointDistribution, ToCodes] | None"  # the law of roots on conditions, and what makes codes of them
 NTH_CODES = np.array([0, 1, 2, 2, 3])  # of `nth`: 1, 2, 3-4, 5+
 
 
 @savable
-class LinkedTablesSynthesizer(PrivateEstimator):
+class LinkedTablesSynthesizer(BootstrapSynthesizer):
     """Synthetic tables that hang on each other, such as households with persons, or patients with visits.
 
     A root, such as a household, is protected with all that hangs on it: its persons, and their trips. It counts pairs of columns of a
@@ -143,6 +148,9 @@ class LinkedTablesSynthesizer(PrivateEstimator):
     bounds = None  # schemas state them
     _reads_public_numbers = False  # that of roots is public, that of all others is not
     _counts_rows = False  # the tables tell how many roots there are
+    _shares: dict[str, PrivacyLoss]  # of the releases, for those of `interval`
+    _takes_gram: bool
+    _fewest: dict[str, int]
 
     def __init__(
         self,
@@ -192,6 +200,10 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         return replace(rows, maps=(read, self._container.encode)).materialize(), facts
 
     def _plan(self, facts: Facts) -> LinkedPlan:
+        return plan_linked(facts, self._bare_plan(facts.n_samples))
+
+    def _bare_plan(self, n_samples: int | None) -> LinkedPlan:
+        """Return a plan that has no shares yet."""
         form = self._container.with_kinds(with_placeholder_kinds(self._container.side_by_side().schema, MAX_CODES + 1))
         names = [form.root, *(link.table for link in form.links)]
         tables = {name: Schema(form.schemas[name].coded) for name in names}
@@ -199,20 +211,19 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         heads = []
         for link in form.links:
             heads += [(link.table, list(tables[link.table]).index(name), code) for name, code in form.head_codes(link).items()]
-        return plan_linked(facts, LinkedPlan(tables=tables, groups=groups, links=form.links, heads=tuple(heads), n_samples=facts.n_samples))
+        return LinkedPlan(tables=tables, groups=groups, links=form.links, heads=tuple(heads), n_samples=n_samples)
 
-    def _release(self, rows: Rows, plan: LinkedPlan, budget: Budget) -> None:
+    def _release(self, rows: Rows, plan: LinkedPlan, budget: Budget, most: tuple[int, int] | None = None) -> None:
         """Release bins of numbers, then counts of columns and of families of pairs; fit a model of each link to their estimates."""
         bins: dict[str, Any] = {table: release_bins(rows, table, plan, budget) for table in plan.tables}
         bins = {table: {**links, **release_levels(rows, table, plan, budget)} for table, links in bins.items()}
-        recodings = {table: plan.recodings(table, of_table) for table, of_table in bins.items()}
-        codings = {table: Coding(tuple(range(len(plan.tables[table]))), own) for table, own in recodings.items()}
         sizes = {table: plan.sizes(table, of_table) for table, of_table in bins.items()}
-        coded = rows.map(ToCodes({table: CellsOf(plan.grids(table)) for table in bins}, codings)).materialize()
+        coded = rows.map(ToCodes.of(plan, bins)).materialize()
         counted = LinkedCounts.of(coded, sizes, plan, budget)
         self.schemas_ = {name: table.schema for name, table in self._container.formats.items()}
         self._tables, self._bins, self._heads = dict(plan.tables), bins, plan.heads
-        self.factors_ = {(link.of, link.table): _fit_link(link, counted) for link in plan.links}
+        self._shares, self._takes_gram, self._fewest = dict(plan.shares), plan.takes_gram, dict(plan.fewest)
+        self.factors_ = {(link.of, link.table): _fit_link(link, counted, most) for link in plan.links}
         self.marginals_consistent_, self.marginals_errors_ = counted.attributes()
         self.rows_per_count_ = {link.table: counted.rows_per_count(link) for link in plan.links if link.order is None}
         self.n_samples_ = plan.n_samples or max(1, round(counted.mass(plan.root)))
@@ -231,8 +242,10 @@ class LinkedTablesSynthesizer(PrivateEstimator):
                 "budget, so only strong dependences are kept: use more rows, delta > 0, a larger epsilon or fewer columns."
             )
 
-    def sample(self, n_samples: int | None = None, random_state: Seed = None) -> dict[str, Any]:
-        """Draw synthetic tables; this is post-processing and costs no privacy.
+    def sample(
+        self, n_samples: int | None = None, random_state: Seed = None, *, conditions: Mapping[str, Mapping[Hashable, Cell]] | None = None
+    ) -> dict[str, Any]:
+        """Draw synthetic tables, of all roots or of those that meet conditions; this is post-processing and costs no privacy.
 
         Parameters
         ----------
@@ -240,19 +253,29 @@ class LinkedTablesSynthesizer(PrivateEstimator):
             Number of roots. None: as many as the data had (under "add_or_remove_one": the noisy count).
         random_state : int, RandomState or None, default=None
             May be seeded freely. None: fresh entropy, never the seed of `fit`.
+        conditions : dict, default=None
+            For the root's table, and no other, the cells that are allowed in some of its columns, as `LatentFactorSynthesizer.sample` takes
+            them: ``{"household": {"region": "north", "rent": (None, 500)}}``. Roots, and all that hangs on them, have the law of the model
+            given the conditions.
 
         Returns
         -------
         tables : dict of str to data frame
             Each in the kind of table that `fit` got, with its columns and dtypes, and fresh keys: 0, 1, 2, ... in the order of rows. Rows
             of one parent stand together, its head first, and the others of a history in order.
+
+        Raises
+        ------
+        ValueError
+            If no root can meet `conditions`, by itself or beside the rules.
         """
         check_is_fitted(self)
         n = default_n_samples(self.n_samples_, self._size_error, self.n_features_in_) if n_samples is None else n_samples
         n, rng = check_n_samples(n), check_generator(random_state)
         check_memory("n_samples", n, 8 * n * self.n_features_in_)
         with np.errstate(all="ignore"):
-            return self._container.write(*self._draw(n, rng))
+            given = None if conditions is None else self._condition_roots(conditions)
+            return self._container.write(*self._draw(n, rng, given))
 
     def evaluate(self, tables: Mapping[str, Table], *, random_state: int | None = 0) -> LinkedReport:
         """Compare synthetic tables of this estimator with real ones in one call; the result is **not private**.
@@ -280,7 +303,43 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         synthetic = self.sample(min(self.n_samples_, _MOST_EVALUATED), random_state)
         return linked_report(tables, synthetic, self.schemas_, self._container.links, random_state=random_state)
 
-    def _draw(self, n_roots: int, rng: np.random.Generator) -> tuple[dict[str, list[np.ndarray]], dict[str, np.ndarray]]:
+    def _bootstrap_world(self, what: str, n_samples: int | None, random_state: Seed) -> LinkedWorld:
+        check_is_fitted(self)
+        n_roots = default_n_samples(self.n_samples_, self._size_error, self.n_features_in_)
+        size = population_size(n_roots, self.n_features_in_, has_keys=False)
+        rng, drawn = check_generator(random_state), size if n_samples is None else check_n_samples(n_samples)
+        check_memory("n_samples", drawn, 8 * drawn * self.n_features_in_)
+        return LinkedWorld(copy(self), n_roots, size, drawn, rng)
+
+    def _fit_again(self, forest: Forest, budget: Budget) -> "LinkedTablesSynthesizer":
+        """Return this with what a fit to other roots releases; its models are made faster, from fewer starts."""
+        again, n_public = copy(self), len(forest) if self.neighboring == "replace_one" else None
+        plan = replace(self._bare_plan(n_public), shares=self._shares, takes_gram=self._takes_gram, fewest=self._fewest)
+        again._release(Rows(InMemory(forest), self.n_features_in_, len(forest), n_jobs=1), plan, budget, (REFITS, STEPS_OF_REFIT))
+        return again
+
+    def _condition_roots(self, conditions: Mapping[str, Mapping[Hashable, Cell]]) -> _Given:
+        """Return the law of roots on conditions, or refuse these; and what turns roots into codes, which tell of their children."""
+        form, grids = self._container, grids_of(self._tables[self._container.root])
+        if not isinstance(conditions, Mapping) or [*conditions] != [form.root]:
+            raise ValueError(
+                f"conditions must be a dict of the root's table alone, {{{short_repr(form.root)}: {{column: what it may be}}}}, got "
+                f"{short_repr(conditions)}; draw more roots and keep those whose rows you want, which costs no privacy."
+            )
+        wanted = allowed_cells(conditions[form.root], form.formats[form.root])
+        if summed := [name for name in wanted if (form.root, name) in form.rules.sums]:
+            child = short_repr(form.rules.sums[form.root, summed[0]].child)
+            told = f"{name_repr(summed[0])} follows from rows of {child}; draw more roots and keep those that you want."
+            raise ValueError(f"conditions must be on columns that are not computed, but {told}")
+        schema, bins = self._tables[form.root], self._bins[form.root]
+        linked = {name: link_column(link, grids.get(name)) for name, link in bins.items()}
+        mixture = self.factors_[form.root, form.links[0].table].parent()
+        law = JointDistribution(schema, None, (tuple(range(len(schema))),), np.ones(1), ((mixture,),), linked)
+        return condition_law(law, wanted), ToCodes.of(self._bare_plan(None), {form.root: bins})
+
+    def _draw(
+        self, n_roots: int, rng: np.random.Generator, given: _Given = None
+    ) -> tuple[dict[str, list[np.ndarray]], dict[str, np.ndarray]]:
         """Return the columns of each table, as they are written, and the parents of its rows.
 
         The root is drawn with its first link; the nodes of further links follow from the codes of the parent.
@@ -291,8 +350,8 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         for link in self._container.links:
             model, nodes = self.factors_[link.of, link.table], None
             if link.of not in codes:
-                draw = partial(self._draw_parents, link, rng)
-                drawn, tables[link.of], _ = draw_kept(self._container, link.of, n_roots, draw, None, tables, rng)
+                draw = partial(self._draw_parents, link, rng, given)
+                drawn, tables[link.of], _ = draw_kept(self._container, link.of, n_roots, draw, None, tables, rng, mends=given is None)
                 codes[link.of], nodes = drawn[:-1], drawn[-1]
             of = codes[link.of]
             count = of[list(self._tables[link.of]).index(f"{link.table}.number")]
@@ -305,11 +364,20 @@ class LinkedTablesSynthesizer(PrivateEstimator):
             owners[link.table] = owner[kept]
         return tables, owners
 
-    def _draw_parents(self, link: Children, rng: np.random.Generator, places: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    def _draw_parents(
+        self, link: Children, rng: np.random.Generator, given: _Given, places: np.ndarray
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return codes of as many roots, with their nodes in the last row, and their columns."""
-        codes, nodes = self.factors_[link.of, link.table].draw_parents(len(places), rng)
-        nodes = np.zeros(len(places), dtype=np.int64) if nodes is None else nodes
-        return np.vstack([codes, nodes]), self._columns(link.of, codes, None, rng)
+        model, nodes = self.factors_[link.of, link.table], None
+        if given is None:
+            codes, nodes = model.draw_parents(len(places), rng)
+            columns = self._columns(link.of, codes, None, rng)
+        else:
+            law, to_codes = given
+            values = law.sample(len(places), rng)
+            codes, columns = np.array(to_codes.of_table(link.of, values)), self._container.decode(link.of, values, None)
+            nodes = model.draw_nodes(codes, rng) if isinstance(model, LinkFactors) else None
+        return np.vstack([codes, np.zeros(len(places), dtype=np.int64) if nodes is None else nodes]), columns
 
     def _draw_rows(
         self, link: Children, of: np.ndarray, nodes: np.ndarray | None, owner: np.ndarray, rng: np.random.Generator, places: np.ndarray
@@ -335,6 +403,7 @@ class LinkedTablesSynthesizer(PrivateEstimator):
 
     def _check_loaded_columns(self) -> None:
         form, tables = self._container, self._tables
+        require({"_shares", "_takes_gram", "_fewest"} <= vars(self).keys())
         require(list(self.factors_) == [(link.of, link.table) for link in form.links] and tables.keys() == self._bins.keys())
         require(self.schemas_ == {name: table.schema for name, table in form.formats.items()})
         for name, schema in form.schemas.items():
@@ -354,12 +423,12 @@ class LinkedTablesSynthesizer(PrivateEstimator):
             self.sample(_N_TRIAL_ROOTS, random_state=0)
 
 
-def _fit_link(link: Children, counted: LinkedCounts) -> LinkFactors | HistoryFactors:
+def _fit_link(link: Children, counted: LinkedCounts, most: tuple[int, int] | None) -> LinkFactors | HistoryFactors:
     if link.order is None:
-        return fit_link_factors(counted.of_link(link))
+        return fit_link_factors(counted.of_link(link), _N_FACTORS, most)
     nth, least = list(counted.plan.tables[link.table]).index(f"{link.table}.nth"), counted.plan.least_of(link)
-    p, count = len(counted.sizes[link.of]), counted.plan.count_place(link)
-    return HistoryFactors.of(counted.of_history(link), _N_FACTORS, p, nth, NTH_CODES, count, least)
+    p, count, tables = len(counted.sizes[link.of]), counted.plan.count_place(link), counted.of_history(link)
+    return HistoryFactors.of(tables, LatentFactors.of(tables, _N_FACTORS, most), p, nth, NTH_CODES, count, least)
 
 
 def _groups(table: str, columns: Sequence[Any], links: Sequence[Children]) -> dict[str, tuple[int, ...]]:
@@ -380,10 +449,13 @@ class ToCodes:
     cells: Mapping[str, CellsOf]
     codings: Mapping[str, Coding]
 
+    @classmethod
+    def of(cls, plan: LinkedPlan, bins: Mapping[str, Any]) -> "ToCodes":
+        codings = {name: Coding(tuple(range(len(plan.tables[name]))), plan.recodings(name, own)) for name, own in bins.items()}
+        return cls({name: CellsOf(plan.grids(name)) for name in bins}, codings)
+
     def __call__(self, forest: Forest) -> Forest:
-        change = {name: partial(_through, (cells, self.codings[name])) for name, cells in self.cells.items()}
-        return forest.map_tables(change)
+        return forest.map_tables({name: partial(self.of_table, name) for name in self.cells})
 
-
-def _through(maps: Sequence[Any], columns: list) -> list:
-    return reduce(lambda done, each: each(done), maps, columns)
+    def of_table(self, name: str, columns: list) -> list:
+        return self.codings[name](self.cells[name](columns))

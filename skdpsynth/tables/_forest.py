@@ -239,6 +239,16 @@ class LinkedFormat:
             tables[name] = [*modeled.values(), *tables[name][len(read) :]]
         return replace(forest, tables=tables)
 
+    def forest_of(self, tables: Mapping[str, Columns], owners: Mapping[str, np.ndarray]) -> Forest:
+        """Return rows as `write` takes them with the columns that are modeled and those that links add, as from `encode`."""
+        columns = {}
+        for name, written in tables.items():
+            n_own, n_heads = len(self.own_columns(name)), sum(".head." in str(each) for each in self._columns_of_links(name))
+            own = dict(zip(self.own_columns(name), written, strict=False))
+            modeled = self._history(name).encode(own, owners.get(name, np.arange(len(written[0]))))
+            columns[name] = [*modeled.values(), *written[n_own : n_own + n_heads]]
+        return _with_numbers(self, Forest(self.root, columns, owners, {link.table: link.of for link in self.links}))
+
     def decode(self, name: str, columns: Columns, owner: np.ndarray | None) -> Columns:
         """Return columns of a table as they are written, of those that are modeled and of the parents of its rows."""
         modeled = dict(zip((*self.model_kinds(name), *self._columns_of_links(name)), columns, strict=True))
@@ -516,12 +526,17 @@ def _with_added(linked: LinkedFormat, forest: Forest) -> Forest:
                 tables[link.of].append(np.full(len(tables[link.of][0]), blanks[name], dtype=column.dtype))
                 tables[link.of][-1][owner[is_head]] = column[is_head]
         tables[link.table], owners[link.table] = take_rows(tables[link.table], ~is_head), owner[~is_head]
-    forest = replace(forest, tables=tables, owners=owners)
+    return _with_numbers(linked, replace(forest, tables=tables, owners=owners))
+
+
+def _with_numbers(linked: LinkedFormat, forest: Forest) -> Forest:
+    """Return a forest with the number of children of each row, and of histories which row of them one is."""
+    tables = {name: list(columns) for name, columns in forest.tables.items()}
     for link in linked.links:
         tables[link.of].append(forest.counts(link.table).astype(np.int32))
     for link in (link for link in linked.links if link.order is not None):
-        tables[link.table].append(np.digitize(ranks_within(owners[link.table]), [1, 2, 4]).astype(np.int32))
-    return forest
+        tables[link.table].append(np.digitize(ranks_within(forest.owners[link.table]), [1, 2, 4]).astype(np.int32))
+    return replace(forest, tables=tables)
 
 
 # Findings

@@ -112,7 +112,8 @@ def test_each_parent_has_as_many_rows_as_it_is_said():
 @pytest.mark.all_fits
 def test_a_fit_without_noise_follows_a_markov_chain_to_its_last_row():
     """Where the tables are exact, so are laws of late rows, which pairs weigh least: far nearer than if each were the mean of all."""
-    model, rng = HistoryFactors.of(tables_of_chain(), 4, 2, 1, NTH_CODES, 1, 0), np.random.default_rng(2)
+    tables, rng = tables_of_chain(), np.random.default_rng(2)
+    model = HistoryFactors.of(tables, LatentFactors.of(tables, 4), 2, 1, NTH_CODES, 1, 0)
     parents = np.repeat([[0, 1], [MOST, MOST]], 50_000, axis=1)
     rows = model.draw_rows(parents, parents[1], rng).reshape(3, -1, MOST)
     for group, turn in product(range(GROUPS), range(MOST)):
