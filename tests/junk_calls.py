@@ -342,6 +342,7 @@ GOOD = {  # of an argument wherever it is, of a class, and of a callable
     "load": {"path": Later(saved)},
     "LatentFactorSynthesizer.interval": {"level": 0.9},
     "LatentFactorSynthesizer(schema).interval": {"level": 0.9},
+    "LinkedTablesSynthesizer.interval": {"level": 0.9},
     "Sensitivity": {"l1": 2, "l2_squared": 2, "sup": 1, "n_rows": 2},
     "Query": {"values": np.arange(3)},
     "Histogram": {"counts": np.arange(3), "values": np.arange(3), "shift": 1, "n_cells": 4},
