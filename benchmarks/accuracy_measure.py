@@ -3,10 +3,12 @@
 There are six data sets with n * epsilon in {1e2, 1e3, 1e4} (n = 1000 to 3000), and three with n = 1e6 and epsilon 1. W1 is exact
 (chebyshev), between the data and n synthetic rows; at n = 1e6 and d >= 2 both are binned first (32^2, 10^3, 4^5 cells).
 
+``--only expected`` shows `expected_error_` and `error_bound_` over W1, at epsilon 1.
+
 ``--only columns`` shows W1 of the default over that of uniform rows, in 2 to 93 columns. The rule of ``skdpsynth/synthesis/_base.py`` comes
 from these figures.
 
-    python benchmarks/accuracy_measure.py [--repeats 4] [--only small|large|columns]
+    python benchmarks/accuracy_measure.py [--repeats 4] [--only small|large|expected|columns]
 """
 
 import argparse
@@ -82,6 +84,23 @@ def large(repeats):
     return met
 
 
+def expected(repeats):
+    """Print the estimate and the bound over the mean W1 of some fits; return whether no estimate is off by more than a factor of 2.5."""
+    met = True
+    for d, n in ((1, 20_000), (2, 5000), (3, 3000), (5, 3000)):
+        for name in CUBE_SETS:
+            X = cube(name, n, d)
+            fits = [PrivateMeasureMechanism().fit(X) for _ in range(repeats)]
+            true = np.mean([wasserstein_distance(X, fit.sample()) for fit in fits])
+            estimates, bounds = np.array([(fit.expected_error_, fit.error_bound_) for fit in fits]).T / true
+            met &= 0.4 <= estimates.mean() <= 2.5
+            spread = f"from {estimates.min():.2f} to {estimates.max():.2f}"
+            print(
+                f"d={d} n={n} {name}: W1 {true:.5f}, expected {estimates.mean():.2f} x ({spread}), bound {bounds.mean():.1f} x", flush=True
+            )
+    return met
+
+
 def unlike_uniform(kind, n, d, rng):
     """Return n rows in [0, 1]^d: low (mean .09), table (zeros and ones, as an encoder makes them), line or gmm (three clusters)."""
     if kind == "low":
@@ -113,16 +132,18 @@ def columns(n_rows=700):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=4)
-    parser.add_argument("--only", choices=("small", "large", "columns"))
+    parser.add_argument("--only", choices=("small", "large", "expected", "columns"))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", SmallSampleWarning)
     if arguments.only == "columns":
         columns()
         sys.exit()
     ok = True
-    if arguments.only != "large":
+    if arguments.only in (None, "expected"):
+        ok &= expected(arguments.repeats)
+    if arguments.only in (None, "small"):
         ok &= small(arguments.repeats)
-    if arguments.only != "small":
+    if arguments.only in (None, "large"):
         ok &= large(max(1, arguments.repeats // 2))
     print("all targets met" if ok else "SOME TARGETS MISSED")
     sys.exit(not ok)

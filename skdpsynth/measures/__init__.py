@@ -5,10 +5,12 @@ from skdpsynth.measures._consistency import (
     TwoStages,
     bound_of_clamped_counts,
     bound_of_least_squares,
+    bound_on_a_line,
     choose_refinement,
     least_squares,
     level_sums,
     mass_from_root,
+    mass_from_root_unclipped,
     measure_of_leaves,
     measure_of_union,
     optimal_shares,
@@ -19,6 +21,7 @@ from skdpsynth.measures._consistency import (
     total_diameters,
     uniform_consistency,
 )
+from skdpsynth.measures._line_bound import is_line
 from skdpsynth.measures._measure import DiscreteMeasure
 from skdpsynth.measures._min_cost_flow import MAX_CELLS, check_solver
 from skdpsynth.measures._partition import MAX_DEPTH, NORMS, BinaryPartition, Lattice, NearestCells, Partition

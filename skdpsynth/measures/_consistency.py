@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpsynth.measures._line_bound import BoundaryNoise, is_line, moved_on_a_line
 from skdpsynth.measures._measure import DiscreteMeasure
 from skdpsynth.measures._partition import Partition
 from skdpsynth.persistence import savable
@@ -88,6 +89,15 @@ def mass_from_root(estimates: Sequence[np.ndarray], root: np.ndarray, left_share
     """
     shares = [0.5] * len(estimates) if left_shares is None else left_shares
     return posterior_mass(estimates, root, [0.0] * len(estimates), shares, None)[0]
+
+
+def mass_from_root_unclipped(estimates: Sequence[np.ndarray], root: float) -> np.ndarray:
+    """Return what `mass_from_root` does without the limits of 0 and the mass: signed, but unbiased. `estimates` begin with the root's."""
+    mass = np.array([float(root)])
+    for level in estimates[1:]:
+        left = (mass + level[0::2] - level[1::2]) / 2
+        mass = interleave_siblings(left, mass - left)
+    return mass
 
 
 def uniform_consistency(counts: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:
@@ -194,6 +204,15 @@ def bound_of_least_squares(partition: Partition, depth: int, n: float, errors: S
     return min((moved + _rounding_bound(widest, depth, n)) / n + widest[depth], widest[0])
 
 
+def bound_on_a_line(partition: Partition, estimates: Sequence[np.ndarray], errors: Sequence[float], mass: np.ndarray, n: float) -> float:
+    """Bound E W1 of least squares on a line with mass shared from the root, by `_line_bound`; without noise `errors` are zero."""
+    unclipped, depth = mass_from_root_unclipped(estimates, n), len(errors) - 1
+    gaps = np.append(0.0, np.cumsum(unclipped - mass)[:-1])
+    moved = moved_on_a_line(unclipped[:, None], mass[:, None], gaps, BoundaryNoise.of_tree(errors), 0.0)
+    widest = _widest_diameters(partition, depth)
+    return min((moved / n + 1) * widest[depth], widest[0])
+
+
 def bound_of_clamped_counts(partition: Partition, depth: int, n: float, total: float, spreads: Sequence[float]) -> float:
     """Bound E W1 of the papers' algorithm: clamped counts, made consistent by the uniform transformation.
 
@@ -270,14 +289,30 @@ class TwoStages:
                 start += parts.size
                 yield halvings, members, level_sums(parts, halvings)
 
-    def join(self) -> list[_Level]:
-        """Join both stages at the levels 0, ..., coarse_depth."""
-        depth, above = self.coarse_depth, self.above or [None] * self.coarse_depth
-        above_variances = self.above_variances or [math.inf] * depth
-        first, first_errors = least_squares([*above, self.coarse], [*above_variances, self.first_variance])
-        sums, variances = np.empty(len(self.coarse)), self.second_variance * 2.0**self.refinement
+    def _levels_above(self) -> tuple[Sequence[Any], Sequence[float]]:
+        return self.above or [None] * self.coarse_depth, self.above_variances or [math.inf] * self.coarse_depth
+
+    def first_stage(self) -> tuple[list[np.ndarray], list[float]]:
+        """Return the estimates of the levels 0, ..., coarse_depth by the first stage alone, and their variances."""
+        above, variances = self._levels_above()
+        return least_squares([*above, self.coarse], [*variances, self.first_variance])
+
+    def first_leads(self, errors: Sequence[float]) -> bool:
+        """Whether the first stage, with these variances, tells the number of rows better than the second: a public fact."""
+        return errors[0] < _USUAL_PARTS * self.second_variance * 2.0**self.coarse_depth
+
+    def fine_sums(self) -> np.ndarray:
+        """Return the counts of the coarse cells by the second stage."""
+        sums = np.empty(len(self.coarse))
         for _, members, below in self._groups():
             sums[members] = below[0][:, 0]
+        return sums
+
+    def join(self) -> list[_Level]:
+        """Join both stages at the levels 0, ..., coarse_depth."""
+        depth, (above, above_variances) = self.coarse_depth, self._levels_above()
+        first, first_errors = self.first_stage()
+        sums, variances = self.fine_sums(), self.second_variance * 2.0**self.refinement
         second, second_errors = level_sums(sums, depth), level_sums(variances, depth)
         weights = variances / (self.first_variance + variances)
         estimates, variances = weights * self.coarse + (1 - weights) * sums, weights * self.first_variance
@@ -302,10 +337,8 @@ class TwoStages:
         which one is a public fact, and the distance of both, which is seen. The noise of that stage is independent of that of `n`, and
         centered and of known variance given the weight, so its mean absolute value is at most its deviation.
         """
-        depth = self.coarse_depth
-        above, above_variances = self.above or [None] * depth, self.above_variances or [math.inf] * depth
-        first, first_errors = least_squares([*above, self.coarse], [*above_variances, self.first_variance])
-        if first_errors[0] < _USUAL_PARTS * self.second_variance * 2.0**depth:
+        first, first_errors = self.first_stage()
+        if self.first_leads(first_errors):
             counted, variance = float(first[0][0]), first_errors[0]
         else:
             counted, variance = float(self.fine.sum()), self.second_variance * len(self.fine)
@@ -330,12 +363,15 @@ class TwoStages:
         """
         levels = self.join()
         coarse_mass, learned, prior = self.coarse_mass(levels)
+        line = _LineOfStages.of(self, coarse_mass) if is_line(self.partition) else None
         learned, n_kept = learned + [0.0] * int(self.refinement.max(initial=0)), 0
         # Room for all, of which those with mass are kept: to join lists of them would take twice the memory.
         cells, depths, mass = (np.empty(len(self.fine), dtype=dtype) for dtype in (np.int64, np.int8, float))
         for halvings, members, below in self._groups():
             variances = [self.second_variance * 2.0**i for i in reversed(range(halvings))]
             shared, moved, _ = posterior_mass(below[1:], coarse_mass[members], variances, [0.5] * halvings, prior)
+            if line is not None:
+                line.add(halvings, members, below[-1], shared)
             shared = shared.ravel()
             for i, units in enumerate(moved, self.coarse_depth):
                 learned[i] += units
@@ -346,7 +382,7 @@ class TwoStages:
         for array in (cells, depths, mass):
             array.resize(n_kept, refcheck=False)
         measure = DiscreteMeasure.from_mass(self.partition, cells, depths, mass)
-        return measure, self._bound(levels, measure, learned)
+        return measure, self._bound(levels, measure, learned) if line is None else line.bound(measure)
 
     def _bound(self, levels: Sequence[_Level], measure: DiscreteMeasure, learned: Sequence[float]) -> float:
         """Bound E W1 by the mass that noise moves, the mass that learning moves on top (seen), rounding, and the size of cells.
@@ -375,6 +411,46 @@ class TwoStages:
         by_learning = sum(units * width for units, width in zip(learned, widest, strict=False))
         inside = float(np.sum(measure.weights * np.array(widest)[measure.levels]))
         return min((sum(moved) + by_learning + _rounding_bound(widest, deepest, self.n)) / self.n + inside, widest[0])
+
+
+@dataclass(kw_only=True)
+class _LineOfStages:
+    """The bound of `_line_bound` for two stages, added up over groups of coarse cells.
+
+    Which stage says how many rows a coarse cell has in H is a public fact. If it is the first, its noise is not conditioned on, and that
+    of the second, given the first, comes on top. If it is the second, all of its noise is known given the first.
+    """
+
+    stages: TwoStages
+    gaps: np.ndarray  # left of each coarse cell
+    unclipped: np.ndarray  # of H in each coarse cell
+    noise: BoundaryNoise
+    moved: float = 0.0  # rows times the length of a part
+
+    @classmethod
+    def of(cls, stages: TwoStages, coarse_mass: np.ndarray) -> "_LineOfStages":
+        first, errors = stages.first_stage()
+        if stages.first_leads(errors):
+            unclipped, noise = mass_from_root_unclipped(first, stages.n), BoundaryNoise.of_tree(errors)
+        else:
+            numbers, sums = 2.0**stages.refinement, stages.fine_sums()
+            unclipped = sums + numbers * ((stages.n - sums.sum()) / numbers.sum())
+            noise = BoundaryNoise.of_parts(numbers, stages.second_variance)
+        if stages.noise_free:
+            noise = BoundaryNoise(*(0 * moments for moments in noise))
+        upto = np.cumsum(unclipped - coarse_mass)
+        return cls(stages=stages, gaps=np.append(0.0, upto[:-1]), unclipped=unclipped, noise=noise)
+
+    def add(self, halvings: int, members: np.ndarray, parts: np.ndarray, shared: np.ndarray) -> None:
+        rest = (self.unclipped[members] - parts.sum(axis=1)) / parts.shape[1]
+        variance = 0.0 if self.stages.noise_free else self.stages.second_variance
+        moved = moved_on_a_line(parts + rest[:, None], shared, self.gaps[members], self.noise.take(members), variance)
+        self.moved += moved * float(np.max(self.stages.partition.diameters(self.stages.coarse_depth + halvings)))
+
+    def bound(self, measure: DiscreteMeasure) -> float:
+        widest = _widest_diameters(self.stages.partition, int(measure.levels.max()))
+        inside = float(np.sum(measure.weights * np.array(widest)[measure.levels]))
+        return min(self.moved / self.stages.n + inside, widest[0])
 
 
 def prior_of(likelihoods: Iterable[np.ndarray]) -> np.ndarray:

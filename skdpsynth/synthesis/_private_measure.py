@@ -23,7 +23,9 @@ from skdpsynth.measures import (
     TwoStages,
     bound_of_clamped_counts,
     bound_of_least_squares,
+    bound_on_a_line,
     choose_refinement,
+    is_line,
     least_squares,
     mass_from_root,
     measure_of_leaves,
@@ -37,6 +39,7 @@ from skdpsynth.persistence import savable
 from skdpsynth.privacy import AccountantLike, Mechanism, Seed, mechanism
 from skdpsynth.statistics import Histogram, LeavesOf, total
 from skdpsynth.synthesis._base import BlockPlan, PrivateSynthesizer, warn_if_small
+from skdpsynth.synthesis._expected_error import expect_distance
 
 _MOST_HELD = 24  # levels whose cells are all held: a gigabyte
 _SMALL_LINE = 2000  # n * epsilon up to which one feature is measured at two neighboring levels
@@ -105,6 +108,9 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         Released weights on the cells.
     partition_ : BinaryPartition
         Or the `partition` given.
+    expected_error_ : float
+        About the W1 distance (chebyshev, in units of the data) to expect between the data and ``n_samples_`` sampled rows: an estimate,
+        not a bound. It is found at the first access, by fits to rows made of the released measure, and costs time, but no budget.
     error_bound_ : float
         A proved bound on the expected W1 distance (chebyshev, in units of the data) between the data and ``n_samples_`` sampled
         rows; see Notes.
@@ -229,6 +235,10 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         partition = measure.partition if self.partition is None else self.partition
         return {"measure_": measure, "error_bound_": bound, "partition_": partition}
 
+    @property
+    def expected_error_(self) -> float:
+        return expect_distance(self, self.measure_, self.n_samples_)
+
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         return self.measure_.sample(n_samples, rng, self.n_jobs)
 
@@ -335,7 +345,10 @@ class OneStage(Plan):
         estimates, errors = least_squares(noisy, _count_variances(self.noises, self.shares))
         mass = mass_from_root(estimates[1:], np.array(n, dtype=float))
         noise_free = any(noise is not None and noise.loss.is_infinite for noise in self.noises)
-        bound = bound_of_least_squares(self.partition, self.finest, n, errors, noise_free=noise_free)
+        if is_line(self.partition):
+            bound = bound_on_a_line(self.partition, estimates, [0.0] * len(errors) if noise_free else errors, mass, n)
+        else:
+            bound = bound_of_least_squares(self.partition, self.finest, n, errors, noise_free=noise_free)
         return measure_of_leaves(self.partition, self.finest, mass), bound
 
 

@@ -9,10 +9,11 @@ import pytest
 from internals import _share_stages, pair_loss
 from laws import refuses
 
-from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism
+from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism, load
 from skdpsynth.domain import Box
 from skdpsynth.measures import BinaryPartition, choose_refinement, level_sums
 from skdpsynth.metrics import wasserstein_distance
+from skdpsynth.persistence import save
 
 STRATEGIES = ("adaptive", "optimal", "paper")
 RELATIONS = ("replace_one", "add_or_remove_one")
@@ -255,3 +256,37 @@ def test_the_error_bound_holds_where_there_is_no_slack(strategy, neighboring):
     X = np.zeros((200, 1))
     fits = [PrivateMeasureMechanism(strategy, depth=1, partition=TwoPoints(), neighboring=neighboring).fit(X) for _ in range(200)]
     assert np.mean([fit.sample(1000).mean() for fit in fits]) <= np.mean([fit.error_bound_ for fit in fits])
+
+
+@pytest.mark.parametrize("n", [300, 20_000])
+def test_the_error_bound_on_a_line_is_of_the_size_of_the_error(n):
+    """Transport along the tree, which other tables need, would give 20 to 30 times the error here."""
+    X = np.random.default_rng(0).random((n, 1))
+    fits = [PrivateMeasureMechanism().fit(X) for _ in range(12)]
+    error, bound = (
+        np.mean(values) for values in ([wasserstein_distance(X, fit.sample()) for fit in fits], [fit.error_bound_ for fit in fits])
+    )
+    assert error <= bound <= 14 * error
+
+
+@pytest.mark.parametrize(("n", "d"), [(5000, 1), (1500, 2)])
+def test_the_expected_error_is_near_the_mean_error(n, d):
+    """Mean of 6 fits each: within a factor of 2.5; the bound alone is farther off."""
+    X = np.clip(0.4 + 0.1 * np.random.default_rng(d).normal(size=(n, d)), 0, 1)
+    fits = [PrivateMeasureMechanism(neighboring=neighboring).fit(X) for neighboring in RELATIONS * 3]
+    ratio = np.mean([fit.expected_error_ for fit in fits]) / np.mean([wasserstein_distance(X, fit.sample(n)) for fit in fits])
+    assert 0.4 < ratio < 2.5
+
+
+def test_the_expected_error_costs_no_budget_and_repeats(tmp_path):
+    accountant = PrivacyAccountant(2)
+    model = PrivateMeasureMechanism(accountant=accountant).fit(np.random.default_rng(0).random((400, 1)))
+    spent, state = accountant.spent, sorted(vars(model))
+    assert model.expected_error_ == model.expected_error_ > 0
+    assert (accountant.spent, sorted(vars(model))) == (spent, state)
+    save(model, tmp_path / "model.zip")
+    assert load(tmp_path / "model.zip").expected_error_ == model.expected_error_
+    first = model.expected_error_
+    assert model.set_params(epsilon=0.1).fit(np.random.default_rng(0).random((400, 1))).expected_error_ > first
+    with pytest.raises(AttributeError, match="no attribute 'expected_error_'"):
+        PrivateMeasureMechanism().expected_error_  # noqa: B018
