@@ -19,6 +19,7 @@ _ROWS, _LEAST_PARENTS, _MOST_PARENTS = 8192, 256, 4096  # of histories that are 
 _STEPS, _LEAST_STEPS = 300, 60
 _TURNS = 6000  # of drawing a row of each history, in all steps: beyond it there are fewer steps
 _RATE = 2.0  # times the usual rate of descent
+_MOVES = 6.0  # of the mean of effects, in all steps
 _RAKINGS = 20
 _LEAST_SHARE = 0.01  # of rows that stay as the row before was, and of those that do not
 
@@ -119,28 +120,35 @@ class HistoryFactors:
     def _fit_effects(self, tables: BlockTables, count: int, least: int) -> np.ndarray:
         """Change effects until histories that are drawn at each step have the tables that are wanted, in the mean over parents.
 
-        A row is the next one of one pair, the first of another, and in both its effects are the same.
+        A row is the next one of one pair, the first of another, and in both its effects are the same. Codes of a parent and of the row
+        before may be more or less frequent than wanted, as parents are drawn and tables noisy: what follows them has the wanted law still.
         """
         rng, (wanted, is_free) = np.random.default_rng(_SEED), self._wanted(tables)
-        effects = np.zeros_like(wanted)
+        effects, mean = np.zeros_like(wanted), np.zeros_like(wanted)
         numbers = np.maximum(np.arange(self.factors.sizes[count]), least)
-        law = self.factors.probabilities().mean(axis=1)[starts_of(self.factors.sizes)[count] :][: len(numbers)]
-        n = int(np.clip(_ROWS / max(float(law @ numbers), 1e-9), _LEAST_PARENTS, _MOST_PARENTS))
+        of_count = self.factors.probabilities().mean(axis=1)[starts_of(self.factors.sizes)[count] :][: len(numbers)]
+        n = int(np.clip(_ROWS / max(float(of_count @ numbers), 1e-9), _LEAST_PARENTS, _MOST_PARENTS))
         parents, _ = self.draw_parents(n, rng)
         counts, starts, parts = numbers[parents[count]], starts_of(self.factors.sizes), [self.n_parent, self._n_own, self._n_own]
+        n_steps = int(np.clip(_TURNS / max(int(counts.max()), 1), _LEAST_STEPS, _STEPS))
+        given, goal = slice(starts[self.n_parent + self._n_own]), wanted.copy()
 
         def slopes() -> tuple[list[np.ndarray], float]:
             found = np.zeros_like(effects)
+            mean[...] += _MOVES / n_steps * (effects - mean)  # the noise of what is drawn averages out
             for turn, (going, codes, laws) in enumerate(self._draw_turns(effects, parents, counts, rng)):
                 n_pairs = np.maximum(counts[going] - 1, 1)
                 as_next, as_first = (turn > 0) / n_pairs, ((turn < counts[going] - 1) | (counts[going] == 1)) / n_pairs
                 weights = np.repeat([as_next + as_first, as_next, as_next + as_first], parts, axis=0)
                 found += _indicators(codes + starts[:, None], len(effects), weights).T @ laws
-            return [(found / np.float32(n) - wanted) * is_free], 0.0
+            found /= np.float32(n)
+            for column in self._drawn.values():
+                law = wanted[given, column] / np.maximum(wanted[given, column].sum(axis=1, keepdims=True), 1e-9)
+                goal[given, column] = law * found[given, column].sum(axis=1, keepdims=True)
+            return [(found - goal) * is_free], 0.0
 
-        n_steps = int(np.clip(_TURNS / max(int(counts.max()), 1), _LEAST_STEPS, _STEPS))
         descend([effects], [_RATE], slopes, n_steps, -np.inf)
-        return effects
+        return mean
 
     def _wanted(self, tables: BlockTables) -> tuple[np.ndarray, np.ndarray]:
         """Return tables of each column with those drawn, of a row and of the next one together, and which effects there are."""
