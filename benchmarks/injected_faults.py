@@ -233,7 +233,7 @@ FAULTS = (
     Fault(
         "whole_siblings",
         "statistics/_linked.py",
-        "(_shared_mass(forest, table, totals) // np.maximum(forest.counts(table), 1))[owner]",
+        "(_shared_mass(forest, table, totals) // np.maximum(forest.counts(table), fewest))[owner]",
         "_shared_mass(forest, table, totals)[owner]",
         "each child weighs what all of its parent share",
     ),
