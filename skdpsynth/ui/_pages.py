@@ -162,9 +162,12 @@ class Form:
     def _take_file(self, walk: Walk, uploads: Mapping[str, UploadFile]) -> Typed:
         """Keep a file in the folder of the walk, and propose a schema by its names; return faults."""
         if "file" in uploads:
+            if walk.file:
+                (walk.folder / walk.file).unlink(missing_ok=True)
             try:
                 walk.file = file_name(str(uploads["file"].filename))
             except ValueError as error:
+                walk.file = ""
                 return {"file": self._words(str(error))}
             with (walk.folder / walk.file).open("wb") as kept:
                 shutil.copyfileobj(uploads["file"].file, kept)
@@ -284,8 +287,11 @@ class Form:
     def _budget(self, request: Request, walk: Walk) -> Response:
         if not walk.schema:
             return _go("columns")
-        defaults = {"dataset": Path(walk.file).stem, "epsilon": "3", "delta": "1e-5", "relation": "replace_one", "ledger": "new"}
-        return self._page("budget", walk, "budget", typed=defaults | walk.typed.get("budget", {}), budgets=self._budgets())
+        budgets = self._budgets()
+        defaults = {"dataset": Path(walk.file).stem, "epsilon": "3", "delta": "1e-5", "relation": "replace_one"}
+        if not budgets:  # else a second budget for the same people is a choice to make
+            defaults["ledger"] = "new"
+        return self._page("budget", walk, "budget", typed=defaults | walk.typed.get("budget", {}), budgets=budgets)
 
     def _post_budget(self, request: Request, walk: Walk, form: Mapping[str, Any]) -> Response:
         typed = walk.typed["budget"] = _texts(form)
@@ -310,7 +316,9 @@ class Form:
     def _new_budget(self, walk: Walk, typed: Typed, budgets: Mapping[str, object]) -> tuple[str, Typed]:
         stem = re.sub(r"[^\w-]+", "-", typed.get("dataset", "")).strip("-")
         name, faults = f"{stem}.db", _number_faults(typed, epsilon="a number above 0", delta="a number from 0 to below 1")
-        if not stem:
+        if typed.get("ledger") != "new":
+            faults = {"ledger": "Choose the budget of these people, or make a new one if nothing was released about them."}
+        elif not stem:
             faults["dataset"] = "Give the data set a name: the budget is kept under it."
         elif (self._ledgers / name).exists():
             what = "choose it above" if name in budgets else "give another name"
@@ -339,8 +347,12 @@ class Form:
             return _go("budget" if walk.schema else "columns")
         account = self._account(walk)
         is_public = account.neighboring == "replace_one" and walk.findings is not None
-        delta = min(1e-6, float(account.delta - account.spent_delta)) or float(account.delta)
-        defaults = {"epsilon": f"{min(1.0, float(account.remaining)):g}", "delta": f"{delta:g}", "rows": "", "target": ""}
+        defaults = {
+            "epsilon": f"{min(1.0, float(account.remaining)):g}",
+            "delta": f"{min(1e-6, float(account.delta)):g}",
+            "rows": "",
+            "target": "",
+        }
         defaults["about"] = str(walk.findings["rows"]) if is_public and walk.findings else ""
         return self._page(
             "release", walk, "release", typed=defaults | walk.typed.get("release", {}), account=account, preview=_table(walk.preview)

@@ -36,7 +36,7 @@ def test_a_whole_walk_gives_rows_card_schema_model_and_script(walked, tmp_path):
     assert len(files["synthetic.csv"].text.splitlines()) == 401
     facts = {
         "age": Continuous(18, 99, integer=True),
-        "income": Continuous(0, 50000),
+        "income": Continuous(0, 50000, integer=False),
         "smokes": Boolean(words=("no", "yes")),
         "note": Identifier(),
     }
@@ -181,7 +181,8 @@ def test_a_later_program_goes_on_with_the_budget(program, tab, tmp_path):
     tab = Tab(again)
     tab.choose(text_of_people()).post("columns", data=FACTS).post("cancel", data={}).get("budget")
     assert f"{float(3 - spent):g} of epsilon 3 left" in tab.text
-    tab.post("budget", data={"ledger": LEDGER}).release(epsilon="2").wait()
+    assert {*tab.post("budget", data={**BUDGET, "ledger": ""}).faults()} == {"ledger"}
+    tab.post("budget", data={"ledger": LEDGER}).release(epsilon="3").wait()
     assert "Nothing was charged" in tab.faults()["epsilon"]
     assert account(program).spent == spent
     again.form.close()
