@@ -3,6 +3,8 @@
 import csv
 import hashlib
 import json
+import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +15,14 @@ pytest.importorskip("yaml")
 pytest.importorskip("pyarrow")
 
 from internals import _program
+from readme_blocks import blocks
 from test_cli import CANARY, fine, python_in, refused, run
 
 from skdpsynth import PrivacyAccountant, load
 from skdpsynth.domain import LinkedSchema
 from skdpsynth.metrics import linked_report
 
+ROOT = Path(__file__).parents[1]
 FILES = ("household.csv", "person.csv", "trip.tsv")
 TABLES = """
 tables:
@@ -291,3 +295,25 @@ def test_an_interrupt_while_tables_are_written_leaves_no_folder(folder, monkeypa
     done = run(*SYNTHESIZE, "-o", "out", "-q")
     assert "Terminated; no half-written file is left." in done.stderr
     assert sorted(path.name for path in Path().iterdir()) == sorted([*FILES, "tables.yaml"])
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.skipif(not (ROOT / "examples" / "register.yaml").exists(), reason="needs the source tree")
+def test_the_commands_of_the_page_of_an_agency_run_as_written(tmp_path, monkeypatch):
+    pytest.importorskip("jinja2")
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "examples" / "register.yaml", ".")
+    write(
+        "household.csv",
+        ["household_id", "place", "dwelling"],
+        [(i, ["Hafen", "Seedorf"][i % 2], ["owned", "rented"][i % 5 > 2]) for i in range(300)],
+    )
+    persons = [("reference", "female", 45, "employed", 30_000), ("partner", "male", 70, "retired", 900), ("child", "male", 8, "minor", "")]
+    rows = [(i, *person) for i in range(300) for person in persons[: 1 + i % 3]]
+    write("person.csv", ["household_id", "relation", "sex", "age", "activity", "income"], rows)
+    lines = "\n".join(blocks("docs/agency.md", "console")).replace("\\\n", " ").splitlines()
+    commands = [shlex.split(line)[1:] for line in lines if line]
+    assert [command[0] for command in commands] == ["schema", "budget", "synthesize", "evaluate"]
+    for command in commands:
+        fine(*command)
+    assert sorted(path.name for path in Path("out").iterdir()) == ["household.csv", "person.csv"]
