@@ -65,7 +65,7 @@ dist: $(INSTALLED)  ## the wheel and the source archive, checked, in dist
 bench: $(INSTALLED)  ## the measurements behind the numbers in the documentation
 	$(BIN)/python benchmarks/run_all.py
 
-leaderboard: $(LEADERBOARD)/.installed  ## skdpsynth beside stored peers on public benchmarks, half an hour; writes docs/leaderboard.md
+leaderboard: $(LEADERBOARD)/.installed  ## skdpsynth beside stored peers on public benchmarks: ten minutes of processor time; writes docs/leaderboard.md
 	$(LEADERBOARD)/bin/python benchmarks/leaderboard.py
 
 paper: $(INSTALLED)  ## the tests and scripts that stand for a paper: PAPER=he_2025, he_2024 or zhang_2024

@@ -112,8 +112,9 @@ def small() -> Iterator[Row]:
 def dpbench() -> Iterator[Row]:
     folder = Path(os.environ["SKDPSYNTH_DPBENCH"])
     for (d, names), relation, size in product(((1, ("prefixes", "ranges")), (2, ("boxes",))), ranges.RELATIONS, ranges.SIZES):
+        group = f"{d}-D, {relation}, {f'{size:,}' if size else 'stored'} rows"
         for at, found in ranges.ratios_by_set(d, folder, 0.1, relation, size, 4).items():
-            yield f"{d}-D, {relation}, {size or 'stored'} rows: {at}", OURS, dict(zip(names, ([each] for each in found), strict=False))
+            yield f"{group}: {at}", OURS, dict(zip(names, ([each] for each in found), strict=False))
 
 
 def pca() -> Iterator[Row]:
