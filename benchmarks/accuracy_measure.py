@@ -90,7 +90,7 @@ def expected(repeats):
     for d, n in ((1, 20_000), (2, 5000), (3, 3000), (5, 3000)):
         for name in CUBE_SETS:
             X = cube(name, n, d)
-            fits = [PrivateMeasureMechanism().fit(X) for _ in range(repeats)]
+            fits = [PrivateMeasureMechanism(bounds=(0, 1)).fit(X) for _ in range(repeats)]
             true = np.mean([wasserstein_distance(X, fit.sample()) for fit in fits])
             estimates, bounds = np.array([(fit.expected_error_, fit.error_bound_) for fit in fits]).T / true
             met &= 0.4 <= estimates.mean() <= 2.5

@@ -1,7 +1,7 @@
 """The W1 distance to expect of a released measure: an estimate, by fitting the mechanism again to rows made of what it released.
 
 Rows of a cell are put at one random point of it. What is within a cell is not known, and rows spread evenly there would make the next
-fit too good: its distance is then .4 to .9 of the real one, and so .9 to 1.5 for most tables (benchmarks/accuracy_measure.py).
+fit too good: its distance is then .4 to .9 of the real one, and so .6 to 1.8 (benchmarks/accuracy_measure.py).
 """
 
 import warnings
