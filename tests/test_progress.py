@@ -1,6 +1,7 @@
 """Progress: nothing is shown unasked, and what is shown is public."""
 
 import io
+import json
 import sys
 import threading
 
@@ -53,6 +54,17 @@ def chunks_of(X, size):
 
 def words(bars):
     return [name for name, *_ in bars.told]
+
+
+@pytest.mark.parametrize(("neighboring", "n_read"), [("replace_one", {0, 1, 2, 3}), ("add_or_remove_one", {0})])
+def test_a_program_that_draws_bars_itself_reads_public_numbers_line_by_line(X, neighboring, n_read):
+    lines = []
+    with progress.write_progress(lines.append):
+        PrivateMeasureMechanism(bounds=(0, 1), neighboring=neighboring).fit(chunks_of(X, -(-len(X) // 3)))
+    told = [json.loads(line) for line in lines]
+    assert {each["task"] for each in told} == {each["task"] for each in told if each.get("is_over")}
+    assert {each["done"] for each in told if each.get("name", "").startswith("reading")} == n_read
+    assert all({*each} in ({"task", "name", "done", "total"}, {"task", "is_over"}) for each in told)
 
 
 def test_nothing_is_written_unless_somebody_asks(capfd, X):
