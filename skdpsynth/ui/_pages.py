@@ -36,6 +36,11 @@ _WORDS = [
     (r", or charge what was spent here to a larger budget, and go on there", ""),
     (r"Invalid value for '--([\w-]+)': ", r"\1: "),
     (r"; see skdpsynth [\w ]+ --help", ""),
+    (
+        r"in a file, by its suffix one of .*, got (.*?); convert or read it first",
+        r"(CSV, Parquet, Excel, SQLite, Stata, SPSS), got \1; save it as one",
+    ),
+    (r"correct it, or read of the schema \(encoding, comment, skip\)", "choose another, or say below how it is written"),
     (r"--max-rows-per-unit", "the number of rows of a person"),
     (r"--unit", "the column that names the person"),
     (r"--stratify", "the column to predict"),

@@ -68,7 +68,7 @@ class Walk:
     def plan(self, relation: str) -> list[str]:
         """Return the command for the preview: it reads no row."""
         typed = self.typed["release"]
-        epsilons = sorted({0.1, 0.3, 1.0, 3.0, 10.0, float(typed["epsilon"])})
+        epsilons = sorted({0.1, 0.3, 1.0, 3.0, float(typed["epsilon"])})
         options = [
             f"--rows={typed['about']}",
             f"--delta={typed['delta']}",

@@ -101,7 +101,7 @@ def test_a_person_walks_from_a_file_to_results(page, served, tmp_path):
     arrive(page, "job")
     assert page.get_by_role("progressbar").count() == 1
     arrive(page, "release")
-    assert page.get_by_role("row").count() == 6
+    assert page.get_by_role("row").count() == 5
     spend(page, "0.5")
     arrive(page, "result")
     assert 0 < spent(served) <= 0.5

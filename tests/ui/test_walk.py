@@ -102,8 +102,8 @@ def test_faults_of_a_schema_stand_beside_their_fields_and_nothing_typed_is_lost(
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
-        ("picture.png", b"\x89PNG\r\n", "must be a table in a file"),
-        ("empty.csv", b"", ""),
+        ("picture.png", b"\x89PNG\r\n", "must be a table (CSV, Parquet, Excel, SQLite, Stata, SPSS), got 'picture.png'"),
+        ("empty.csv", b"", "choose another, or say below how it is written"),
         ("broken.parquet", b"PAR1 nothing", ""),
         ("office.csv", b"office;rent\nA;1200,50\n", "decimal"),
     ],
