@@ -30,10 +30,10 @@ as_pandas <- function(data) {
 as_r <- function(table, schema = NULL) {
   if (inherits(table, "python.builtin.dict")) {
     names <- strings(table$keys())
-    parts <- lapply(names, function(name) {
-      as_r(reticulate::py_get_item(table, name), if (!is.null(schema)) reticulate::py_get_item(schema, name))
-    })
-    return(stats::setNames(parts, names))
+    table <- stats::setNames(lapply(names, function(name) reticulate::py_get_item(table, name)), names)
+  }
+  if (is.list(table)) { # reticulate hands a dict to a function of R so
+    return(Map(function(part, name) as_r(part, if (!is.null(schema)) reticulate::py_get_item(schema, name)), table, names(table)))
   }
   if (reticulate::py_has_attr(table, "to_pandas")) table <- table$to_pandas()
   if (!reticulate::py_has_attr(table, "columns")) return(reticulate::py_to_r(table))

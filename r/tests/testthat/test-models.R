@@ -90,7 +90,10 @@ test_that("several rows of one person, and tables that hang on each other", {
     house = data.frame(house_id = 1:400, region = factor(rep(c("north", "south"), 200))),
     person = data.frame(house_id = rep(1:400, each = 2), age = rep_len(0:90, 800))
   )
-  synthetic <- dp_sample(dp_fit(tables, path, epsilon = 2, delta = 1e-6), 50)
+  model <- dp_fit(tables, path, epsilon = 2, delta = 1e-6)
+  north <- function(tables) c(age = mean(tables$person$age), north = mean(tables$house$region == "north"))
+  expect_identical(rownames(dp_interval(model, north, n_refits = 8L)), c("age", "north"))
+  synthetic <- dp_sample(model, 50)
   expect_identical(names(synthetic), c("house", "person"))
   expect_true(all(synthetic$person$house_id %in% synthetic$house$house_id))
   expect_identical(levels(synthetic$house$region), c("north", "south"))
