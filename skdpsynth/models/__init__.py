@@ -22,7 +22,7 @@ from skdpsynth.models._noisy_tables import (
     table_variances,
 )
 from skdpsynth.models._public_prior import PublicPrior
-from skdpsynth.models._quantile_bins import LevelGroups, Link, grade_bins
+from skdpsynth.models._quantile_bins import LevelGroups, Link, RefinedBins, grade_bins
 from skdpsynth.models._score_model import LatentLinks, ScoreModel
 from skdpsynth.models._significant_bins import MIN_ROWS, threshold_bins, threshold_link
 from skdpsynth.models._structural_zeros import MAX_TUPLES, constrain_columns, constraint_cuts, max_tuples

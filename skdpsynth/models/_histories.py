@@ -1,6 +1,6 @@
 """Model of a history: each row of a parent, in order, given the parent and the row before."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from skdpsynth._parallel import one_blas_thread
 from skdpsynth.models._latent_factors import BlockTables, LatentFactors
 from skdpsynth.models._link_factors import draw_places
 from skdpsynth.models._mixture import Mixture
+from skdpsynth.models._quantile_bins import RefinedBins
 from skdpsynth.models._training import descend, starts_of
 from skdpsynth.persistence import savable
 
@@ -18,6 +19,7 @@ _SEED = 11  # public: of the histories that a fit draws
 _ROWS, _LEAST_PARENTS, _MOST_PARENTS = 8192, 256, 4096  # of histories that are drawn at each step, about
 _STEPS, _LEAST_STEPS = 300, 60
 _TURNS = 6000  # of drawing a row of each history, in all steps: beyond it there are fewer steps
+_BLOCK = 1 << 12  # rows whose finer bins are drawn at once
 _RATE = 2.0  # times the usual rate of descent
 _MOVES = 6.0  # of the mean of effects, in all steps
 _RAKINGS = 20
@@ -88,11 +90,23 @@ class HistoryFactors:
         """Return codes of n parents, shape (n_columns, n)."""
         return self.factors.sample(n, rng)[: self.n_parent], None
 
-    def draw_rows(self, parents: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return the codes of the rows of parents with such codes and numbers of rows, parent after parent, shape (n_columns, n_rows)."""
+    def draw_rows(
+        self, parents: np.ndarray, counts: np.ndarray, rng: np.random.Generator, refined: Mapping[int, RefinedBins] | None = None
+    ) -> np.ndarray:
+        """Return the codes of the rows of parents with such codes and numbers of rows, parent after parent, shape (n_columns, n_rows).
+
+        Columns that are `refined` have the codes of finer bins.
+        """
         out, starts = np.empty((self._n_own, int(counts.sum())), dtype=np.int64), np.cumsum(counts) - counts
-        for turn, (going, codes, _) in enumerate(self._draw_turns(self.effects, parents, counts, rng)):
-            out[:, starts[going] + turn] = codes[-self._n_own :]
+        for turn, (going, codes, laws) in enumerate(self._draw_turns(self.effects, parents, counts, rng)):
+            own, rows = codes[-self._n_own :], starts[going] + turn
+            out[:, rows] = own
+            for place, finer in (refined or {}).items():
+                for start in range(0, len(rows), _BLOCK):
+                    block = slice(start, start + _BLOCK)
+                    law = finer.probabilities(laws[block, self._drawn[place]].T)
+                    bins = np.append(finer.coarse, finer.coarse[-1] + 1)[: len(law), None]  # the last: a missing cell
+                    out[place, rows[block]] = draw_places((law * (bins == own[place, block])).T, rng)
         return out
 
     def _draw_turns(

@@ -17,7 +17,17 @@ from skdpsynth.domain import Children, LinkedRule, LinkedSchema, LinkedSchemaLik
 from skdpsynth.fitting import Budget, Facts, check_unit, private_columns
 from skdpsynth.frames import Cell, InMemory, Rows
 from skdpsynth.metrics import LinkedReport, Table, linked_report
-from skdpsynth.models import HistoryFactors, JointDistribution, LatentFactors, LinkFactors, draw_values, fit_link_factors, link_column
+from skdpsynth.models import (
+    HistoryFactors,
+    JointDistribution,
+    LatentFactors,
+    Link,
+    LinkFactors,
+    RefinedBins,
+    draw_values,
+    fit_link_factors,
+    link_column,
+)
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import AccountantLike, PrivacyAccountant, PrivacyLoss, Seed, Unit, make_stream
 from skdpsynth.statistics import CellsOf, Coding
@@ -389,16 +399,24 @@ class LinkedTablesSynthesizer(BootstrapSynthesizer):
             codes = model.draw_children(nodes[places], rng, np.arange(len(own)) - np.searchsorted(own, own))
         else:
             parents, counts = np.unique(own, return_counts=True)
-            codes = model.draw_rows(of[:, parents], counts, rng)
+            finer, names = self._finer(link.table), list(self._tables[link.table])
+            codes = model.draw_rows(of[:, parents], counts, rng, {names.index(name): bins for name, bins in finer.items()})
         for table, place, code in self._heads:
             if table == link.table:
                 codes[place] += codes[place] >= code
         return codes, self._columns(link.table, codes, own, rng)
 
+    def _finer(self, table: str) -> dict[Any, RefinedBins]:
+        """Return finer bins of a history: in wide ones a number would not depend on the parent."""
+        is_history = any(link.table == table and link.order is not None for link in self._container.links)
+        found = {name: RefinedBins.of(link) for name, link in self._bins[table].items() if is_history and isinstance(link, Link)}
+        return {name: bins for name, bins in found.items() if bins is not None}
+
     def _columns(self, table: str, codes: np.ndarray, owner: np.ndarray | None, rng: np.random.Generator) -> list[np.ndarray]:
         """Return the columns of a table, as they are written, from codes."""
         grids = grids_of(self._tables[table])
-        linked = {name: link_column(link, grids.get(name)) for name, link in self._bins[table].items()}
+        links = self._bins[table] | {name: bins.link for name, bins in self._finer(table).items()}
+        linked = {name: link_column(link, grids.get(name)) for name, link in links.items()}
         return self._container.decode(table, draw_values(list(codes), self._tables[table], linked, rng), owner)
 
     def _check_loaded_columns(self) -> None:
