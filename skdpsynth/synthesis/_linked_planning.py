@@ -22,6 +22,7 @@ from skdpsynth.tables import most_of
 _SHARES = {"cells": 0.1, "levels": 0.1, "columns": 0.12, "pairs": 0.78}
 _POWER = 1 / 3  # of the number of tables of a family: then the mean noise of a table, summed over families, is least
 _OWN = 3.0  # times the share of pairs of the root's own columns: they are few, and people know them best
+_OWN_BESIDE_HEADS, _SIBLINGS_BESIDE_HEADS = 3.6, 0.4  # heads have pairs of their own, and with their siblings
 _GRAM, _OWN_BESIDE_GRAMS = 3.0, 1.2  # times the share of siblings, beside Gram matrices
 _USUAL_SIZE = 8  # of a column of numbers
 _ALIKE = 3  # children weigh the same up to so many of one parent
@@ -202,9 +203,11 @@ def plan_linked(facts: Facts, bare: LinkedPlan) -> LinkedPlan:
     for link in bare.links:
         columns[f"columns of {link.table}"] *= 1 + (link.order is not None)
     pairs = {family.name: len(family.pairs) for family in bare.families(sizes)}
-    own = 1.0 if any(link.of == bare.root and link.order is not None for link in bare.links) else _OWN  # histories need theirs more
+    favor = {f"siblings of {link.table}": _SIBLINGS_BESIDE_HEADS for link in bare.links if link.head is not None}
+    if all(link.of != bare.root or link.order is None for link in bare.links):  # histories need theirs more
+        favor[bare.own_pairs] = _OWN_BESIDE_HEADS if favor else _OWN
     for share, numbers in zip(_SHARES.values(), (trees, levels, columns, pairs), strict=True):
-        thirds = {name: n_tables**_POWER * own ** (name == bare.own_pairs) for name, n_tables in numbers.items()}
+        thirds = {name: n_tables**_POWER * favor.get(name, 1.0) for name, n_tables in numbers.items()}
         weights |= {name: share * third / sum(thirds.values()) for name, third in thirds.items()}
     options = []
     for budget in budgets_of(facts):
