@@ -137,25 +137,13 @@ except ValueError as refused:
 
 print(model.evaluate(tables))
 
-
-def details(tables):
-    """Median difference of ages within couples, and the number of unemployed in the smallest place."""
-    person = tables["person"].join(tables["household"].set_index("household_id")["place"], on="household_id").set_index("household_id")
-    partner, reference = (person.loc[person["relation"] == name, "age"] for name in ("partner", "reference"))
-    unemployed = (person["place"] == "Seedorf") & (person["activity"] == "unemployed")
-    return f"ages within couples differ by {(partner - reference).abs().median():.0f} years, {unemployed.sum()} are unemployed in Seedorf"
-
-
-print("register: ", details(tables))
-print("synthetic:", details(model.sample()))
-
 # %%
 # What goes out
 # -------------
 # Two files of rows, the facts, a card, the ledger, and the model, from which anybody draws more rows or intervals. The number of
 # households by place is published anyway, so the files keep it: more are drawn, and the first so many of each place stay.
 
-drawn = model.sample(3 * n // 2)
+drawn = model.sample(5 * n // 4)
 nth = drawn["household"].groupby("place").cumcount()
 kept = drawn["household"][nth < drawn["household"]["place"].map(HOUSEHOLDS)]
 synthetic = {"household": kept, "person": drawn["person"][drawn["person"]["household_id"].isin(kept["household_id"])]}
@@ -193,6 +181,23 @@ for name, estimate, low, high in zip(found.names, found.estimate, found.low, fou
     print(f"{name:21}", *(form.format(number).rjust(8) for number in (estimate, low, high)), "   register:", form.format(truth[name]))
 
 # %%
+# What the files are not for
+# --------------------------
+# Small groups, and what persons of one household have in common in detail: the office compares, and says so beside the files.
+
+
+def details(tables):
+    """Median difference of ages within couples, and the number of unemployed in the smallest place."""
+    person = tables["person"].join(tables["household"].set_index("household_id")["place"], on="household_id").set_index("household_id")
+    partner, reference = (person.loc[person["relation"] == name, "age"] for name in ("partner", "reference"))
+    unemployed = (person["place"] == "Seedorf") & (person["activity"] == "unemployed")
+    return f"ages within couples differ by {(partner - reference).abs().median():.0f} years, {unemployed.sum()} are unemployed in Seedorf"
+
+
+print("register: ", details(tables))
+print("synthetic:", details(synthetic))
+
+# %%
 # The picture
 # -----------
 # Left: residents by age, as the register and the published files have them. Middle: what each epsilon would cost in accuracy, from the
@@ -225,7 +230,7 @@ at = np.arange(len(PLACES))[::-1]
 low, estimate, high = (np.array(each[: len(PLACES)]) / 1000 for each in (found.low, found.estimate, found.high))
 incomes.errorbar(estimate, at, xerr=(estimate - low, high - estimate), fmt="o", color=made, capsize=3, label="published: 95 % interval")
 incomes.plot([truth[name] / 1000 for name in PLACES], at, "D", color=real, mfc="white", ms=6, label="register")
-incomes.set(title="Median income of households", xlabel="thousand a year", yticks=at, yticklabels=PLACES, ylim=(-0.6, 4.9))
+incomes.set(title="Median income of households", xlabel="thousand a year", yticks=at, yticklabels=PLACES, ylim=(-0.6, 5.4))
 incomes.legend(frameon=False, fontsize=9, loc="upper right")
 for ax in (ages, choice, incomes):
     ax.spines[["top", "right"]].set_visible(False)
