@@ -36,6 +36,7 @@ def serve(folder: Path, port: int = 0, *, announce: Callable[[str, Path], None],
     with private_folder() as place, socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((_HOST, port))
+        listener.listen()  # so that a browser that is faster than the server waits for it
         port = listener.getsockname()[1]
         tempfile.tempdir = str(place)  # where uploads are put while they arrive
         form = Form(place, folder, words, stop=lambda: setattr(server, "should_exit", True))

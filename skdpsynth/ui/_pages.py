@@ -240,12 +240,12 @@ class Form:
         if typed.get("whose") == "column":
             names = [column["name"] for column in columns]
             if typed.get("unit") not in names:
-                faults["unit"] = "Choose the column that says whose row it is."
+                faults = {"unit": "Choose the column that says whose row it is."} | faults
             else:
                 place = names.index(typed["unit"])
                 columns[place] = {"name": typed["unit"], "kind": "identifier"}
                 faults = {name: fault for name, fault in faults.items() if not name.endswith(f".{place}")}
-            faults |= _number_faults(typed, most="a whole number of rows, 1 or more")
+            faults = _number_faults(typed, most="a whole number of rows, 1 or more") | faults
         if not faults:
             walk.schema, faults = schema_of(columns, typed.get("rules", ""), walk.read, self._words)
         walk.faults["columns"] = faults
