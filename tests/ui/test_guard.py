@@ -7,8 +7,6 @@ from urllib.parse import urlsplit
 import pytest
 from walks import CANARY, FACTS, PORT, TOKEN, Tab, text_of_people
 
-pytestmark = pytest.mark.must
-
 HERE = f"http://127.0.0.1:{PORT}"
 
 
@@ -19,6 +17,7 @@ def client(program):
     return TestClient(program.app, base_url=HERE, follow_redirects=False)
 
 
+@pytest.mark.must
 @pytest.mark.parametrize(
     "path", ["/", "", "/wrong/", f"/{TOKEN}x/", f"/{TOKEN[:-1]}/", "/style.css", "/w/a/columns", f"/{TOKEN.upper()}/", "/ä/"]
 )
@@ -28,6 +27,7 @@ def test_without_the_token_there_is_no_page(client, path):
     assert client.get(f"/{TOKEN}/").status_code == 200
 
 
+@pytest.mark.must
 def test_tokens_are_compared_in_constant_time(client, monkeypatch):
     compared = []
     monkeypatch.setattr(hmac, "compare_digest", lambda one, other: compared.append((one, other)) or one == other)
@@ -35,6 +35,7 @@ def test_tokens_are_compared_in_constant_time(client, monkeypatch):
     assert compared == [(b"wrong", TOKEN.encode())]
 
 
+@pytest.mark.must
 @pytest.mark.parametrize(
     "host", ["evil.example", f"evil.example:{PORT}", "127.0.0.1", f"127.0.0.1:{PORT + 1}", "127.0.0.1.evil.example", ""]
 )
@@ -44,6 +45,7 @@ def test_a_name_that_leads_here_is_refused(client, host):
     assert client.get(f"/{TOKEN}/", headers={"host": f"localhost:{PORT}"}).status_code == 200
 
 
+@pytest.mark.must
 @pytest.mark.parametrize(
     "origin", [None, "null", "http://evil.example", "https://127.0.0.1:4711", f"http://localhost:{PORT}", f"{HERE}.evil.example"]
 )
