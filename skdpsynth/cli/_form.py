@@ -9,7 +9,7 @@ from skdpsynth.cli._options import Refusal, in_words_of_commands
 
 @click.command(short_help="Open a form in the browser, which runs the other commands.")
 @click.option("--folder", type=click.Path(), default=".", help="Where budgets are kept.  [default: this folder]")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of 127.0.0.1.  [default: a free one]")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="A port of 127.0.0.1.  [default: a free one]")
 @click.option("--no-browser", is_flag=True, help="Print the address alone.")
 def ui(folder: str, port: int, no_browser: bool) -> None:
     """Open a form in the browser: from a file to synthetic rows, a budget and a card.
