@@ -27,6 +27,7 @@ X = np.clip(X, 0, 1)
 # %%
 # Cells follow epsilon
 # --------------------
+# One scale for all three: the darkest blue is a density of 12 and more. Uniform rows would have 1.
 
 epsilons = (0.05, 0.5, 5)
 figure, axes = plt.subplots(1, 4, figsize=(14, 3.4), layout="constrained")
@@ -34,7 +35,7 @@ axes[0].scatter(*X.T, s=2, color="0.4")
 axes[0].set(title="2,000 rows (private)", xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="column 0", ylabel="column 1")
 for ax, epsilon in zip(axes[1:], epsilons, strict=True):
     model = PrivateMeasureMechanism(epsilon=epsilon, bounds=(0, 1)).fit(X)
-    MeasureDisplay.from_estimator(model).plot(ax, title=f"epsilon {epsilon:g}: {model.measure_.n_cells} cells with weight")
+    MeasureDisplay.from_estimator(model).plot(ax, title=f"epsilon {epsilon:g}: {model.measure_.n_cells} cells", vmax=12)
 
 # %%
 # A signed measure, and the nearest probability measure

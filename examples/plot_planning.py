@@ -18,7 +18,7 @@ schema = {
     "pressure": Continuous(60.0, 220.0, nullable=True),
     "readmitted": [False, True],
 }
-expected = plan(LatentFactorSynthesizer(schema), n_samples=8_000, deltas=[0, 1e-6], n_repeats=2, n_jobs=2, random_state=0)
+expected = plan(LatentFactorSynthesizer(schema), n_samples=8_000, deltas=[0, 1e-6], n_repeats=5, n_jobs=2, random_state=0)
 print(expected)
 figure = expected.plot()
 

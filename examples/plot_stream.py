@@ -71,6 +71,9 @@ for ax in (left, right):
 # %%
 # What was released along the way
 # -------------------------------
-# The quantiles of each block follow what the picture shows from left to right.
+# A block is a stretch of the photograph, read from its left edge to its right. What patches of a stretch are like follows what the picture
+# shows there, so medians jump from block to block.
 
-StreamDisplay.from_estimator(models["blocks"]).plot()
+display = StreamDisplay.from_estimator(models["blocks"])
+display.names = ("brightness", "contrast (2 sd)")
+display.plot(title="Synthetic rows of each block: the photograph from left to right")

@@ -47,9 +47,9 @@ for month in range(1, 13):
 
 fig, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
 ax.plot(months, 0.5 * np.array(months), "o--", color="0.6", label="sum of the epsilons")
-ax.plot(months, spent, "o-", color="C0", label="what the ledger counts")
-ax.axhline(2.0, color="C3", lw=1)
-ax.text(12.4, 2.05, "the budget of the year", color="C3", ha="right", va="bottom")
+ax.plot(months, spent, "o-", color="#1f5fa8", label="what the ledger counts")
+ax.axhline(2.0, color="#a4262c", lw=1)
+ax.text(12.4, 2.05, "the budget of the year", color="#a4262c", ha="right", va="bottom")
 ax.set(xlabel="month", ylabel="epsilon spent", ylim=(0, 6.3), xticks=range(1, 13), xlim=(0.5, 12.5))
 ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, 0.93))
 ax.spines[["top", "right"]].set_visible(False)

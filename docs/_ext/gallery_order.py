@@ -1,10 +1,11 @@
-"""The order of the examples: the first that a newcomer should see, and the others by name."""
+"""The order of the examples: that in which ``examples/README.rst`` names them, by the person who asks."""
 
-FIRST = ("plot_quickstart.py",)
+import re
+from pathlib import Path
 
 
-class FirstThenByName:
-    """Sort key of the names of example files.
+class AsNamed:
+    """Sort key of the names of example files; one that is not named comes last.
 
     Parameters
     ----------
@@ -14,10 +15,12 @@ class FirstThenByName:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
+        page = (Path(folder) / "README.rst").read_text(encoding="utf-8")
+        self.names = re.findall(r"<sphx_glr_auto_examples_(\w+\.py)>", page)
 
-    def __call__(self, name: str) -> tuple[bool, str]:
+    def __call__(self, name: str) -> tuple[int, str]:
         """Return what a file is sorted by."""
-        return name not in FIRST, name
+        return (self.names.index(name) if name in self.names else len(self.names)), name
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({FIRST})"  # part of what tells whether the gallery must be made again
+        return f"{type(self).__name__}({self.names})"  # part of what tells whether the gallery must be made again

@@ -174,17 +174,21 @@ class PrivatePCADisplay(Display):
         axes, whole = panels(ax, (1, k), (3.1 * k + 1.2, 3.4), sharey=True)
         # The columns that weigh most in the fits of largest epsilon are named; all are drawn.
         named = dict(zip(np.argsort(-np.abs(self.loadings[-1]).max(axis=0), kind="stable"), Color.SERIES, strict=False))
+        places = np.unique(self.epsilons)
         for number, one in enumerate(axes.flat):
             for column, name in enumerate(self.names):
-                width, label, zorder = (1.6, shorten(name), 3) if column in named else (0.8, None, 2)
-                style = {"color": named.get(column, "0.8"), "linewidth": width, "label": label, "zorder": zorder}
-                draw_mean_and_range(one, self.epsilons, self.loadings[:, number, column], **style)
+                values = self.loadings[:, number, column]
+                if column in named:
+                    style = {"color": named[column], "linewidth": 1.6, "label": shorten(name), "zorder": 3}
+                    draw_mean_and_range(one, self.epsilons, values, **style)
+                else:  # bands of many columns would hide each other
+                    one.plot(places, [values[self.epsilons == place].mean() for place in places], color="0.8", linewidth=0.6, zorder=2)
             one.axhline(0, color=Color.QUIET, linewidth=0.8)
             one.set_title(f"component {number + 1}", fontsize=9)
             label_epsilons(one, self.epsilons)
             tidy(one)
         axes.flat[0].set_ylabel("loading")
-        axes.flat[-1].legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), title="column", title_fontsize=7)
+        axes.flat[-1].legend(frameon=False, fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5), title="column", title_fontsize=8.5)
         return self._finish(axes, whole, title)
 
     def _plot_shades(self, ax: Place, title: str | None) -> Self:
