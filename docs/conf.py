@@ -24,6 +24,7 @@ extensions = [
     "api_groups",
     "contract",
     "mathml",
+    "words",
 ]
 exclude_patterns = ["_build", "_ext", "_static"]
 templates_path = ["_templates"]
@@ -64,7 +65,7 @@ sphinx_gallery_conf = {
     "filename_pattern": "/plot_",
     "download_all_examples": False,
     "show_signature": False,
-    "within_subsection_order": "gallery_order.FirstThenByName",
+    "within_subsection_order": "gallery_order.AsNamed",
     "min_reported_time": 1e6,
     "reference_url": {"skdpsynth": None},
     "parallel": True,  # as many at once as sphinx is told by -j

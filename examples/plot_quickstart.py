@@ -149,26 +149,28 @@ print(f"    together: epsilon {float(accountant.spent):.4g} of {float(accountant
 # The picture
 # -----------
 
-figure, axes = plt.subplots(2, 2, figsize=(8.4, 7.2), layout="constrained")
+figure, axes = plt.subplots(2, 2, figsize=(5.8, 5.6), layout="constrained")  # letters that a phone shows large enough
 real, made = "#8a8f98", "#1f5fa8"
 for ax, (table, color, title) in zip(
     axes[0], ((patients, real, "Patients (private)"), (synthetic, made, "Synthetic, epsilon 1")), strict=True
 ):
     shown = table.dropna(subset="pressure").sample(2500, random_state=0)
     shift = rng.uniform(-0.5, 0.5, (2, len(shown)))
-    ax.scatter(shown["age"] + shift[0], shown["pressure"] + shift[1], s=5, alpha=0.45, color=color, linewidths=0)
-    ax.set(title=title, xlabel="age", ylabel="blood pressure (mmHg)", xlim=(15, 102), ylim=(75, 185))
+    ax.scatter(shown["age"] + shift[0], shown["pressure"] + shift[1], s=4, alpha=0.45, color=color, linewidths=0)
+    ax.set_title(title, fontsize=11)
+    ax.set(xlabel="age", ylabel="blood pressure (mmHg)", xlim=(15, 102), ylim=(75, 185))
 stages = columns["stage"].levels
 for i, (table, color, label) in enumerate(((patients, real, "patients"), (synthetic, made, "synthetic"))):
     share = [100 * table.loc[table["stage"] == stage, "returned"].mean() for stage in stages]
     axes[1, 0].bar(np.arange(4) + 0.4 * i - 0.2, share, width=0.38, color=color, label=label)
     days = np.bincount(np.minimum(stay(table), 10), minlength=11) / len(table) * 100
     axes[1, 1].bar(np.arange(11) + 0.4 * i - 0.2, days, width=0.38, color=color, label=label)
-axes[1, 0].set(title="Came back, by stage (%)", xticks=range(4), xticklabels=stages)
-axes[1, 1].set(title="Days in hospital (%)", xticks=range(11), xticklabels=[*range(10), "10+"])
+for ax, title in zip(axes[1], ("Came back, by stage (%)", "Days in hospital (%)"), strict=True):
+    ax.set_title(title, fontsize=11)
+    ax.legend(frameon=False)
+axes[1, 0].set_xticks(range(4), stages, fontsize=8.5)
+axes[1, 1].set_xticks(range(0, 11, 2), [*range(0, 10, 2), "10+"])
 for ax in axes.flat:
     ax.spines[["top", "right"]].set_visible(False)
-for ax in axes[1]:
-    ax.legend(frameon=False)
-figure.savefig(output / "quickstart.png", dpi=110)
+figure.savefig(output / "quickstart.png", dpi=160)
 say(f"wrote {output / 'synthetic_patients.csv'} and {output / 'quickstart.png'}")

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+PAGE = Path(__file__).parents[2] / "examples" / "README.rst"
+
 
 class AsNamed:
     """Sort key of the names of example files; one that is not named comes last.
@@ -15,8 +17,7 @@ class AsNamed:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        page = (Path(folder) / "README.rst").read_text(encoding="utf-8")
-        self.names = re.findall(r"<sphx_glr_auto_examples_(\w+\.py)>", page)
+        self.names = re.findall(r"<sphx_glr_auto_examples_(\w+\.py)>", PAGE.read_text(encoding="utf-8"))
 
     def __call__(self, name: str) -> tuple[int, str]:
         """Return what a file is sorted by."""

@@ -99,3 +99,19 @@ def test_classes_and_estimators_have_the_page_that_the_reference_makes_and_those
             assert thing.__new__(thing)._get_doc_link() == f"{API_URL}{name}.html"
     assert f'href="{API_URL}skdpsynth.PrivateMeasureMechanism.html"' in PrivateMeasureMechanism()._repr_html_()
     assert type("Mine", (PrivateMeasureMechanism,), {"__module__": __name__})()._get_doc_link() == ""
+
+
+def test_the_page_of_examples_names_each_once_and_in_the_order_of_the_gallery():
+    order = extension("gallery_order").AsNamed(str(DOCS.parent / "examples"))
+    files = [path.name for path in (DOCS.parent / "examples").glob("plot_*.py")]
+    assert sorted(order.names) == sorted(files)
+    assert sorted(files, key=order) == order.names
+
+
+def test_names_may_be_broken_between_their_words_and_text_stays_as_it_is():
+    page = '<h1>LinkedTablesSynthesizer<a href="#x">#</a></h1> <span class="pre">pca.error_bound_</span> NoName <b class="OfCode">A.b</b>'
+    marked = extension("words").with_places(page)
+    assert "<h1>Linked<wbr>Tables<wbr>Synthesizer<a" in marked
+    assert "pca.<wbr>error_<wbr>bound_</span>" in marked
+    assert marked.endswith('NoName <b class="OfCode">A.b</b>')
+    assert marked.replace("<wbr>", "") == page
