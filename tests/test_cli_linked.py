@@ -270,6 +270,13 @@ def test_each_table_is_checked_against_its_schema(folder):
     assert "person: Reads the rows unprotected" in run("schema", "check", *FILES, "--schema", "tables.yaml").stdout
 
 
+def test_a_check_reports_keys_that_pandas_wrote_as_floats(folder):
+    """Where one key of a column is missing."""
+    write("person.csv", ["household_id", "person_no", "age"], [("7.0", 0, 30), ("", 1, 40), (8, 1, 50)])
+    found = json.loads(run("schema", "check", *FILES, "--schema", "tables.yaml", "--json").stdout)["tables"]["person"]["findings"]
+    assert [(each["problem"], each["rows"]) for each in found if each["problem"] == "no parent"] == [("no parent", 2)]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
