@@ -438,7 +438,7 @@ def _descend(descent: _Descent, n_steps: int, goes_on: bool = False) -> None:
 
 def _noise_of_table(tables: LinkTables) -> float:
     """Return the total variation that noise adds to a table of a parent and a child, in the mean."""
-    n_cells = np.mean([table.size for table in tables.cross.values()])
+    n_cells = np.mean([table.size for table in tables.cross.values()] or [0])  # none beside children of one code
     return float(n_cells * tables.deviation("cross") / tables.n / np.sqrt(2 * np.pi))
 
 

@@ -53,7 +53,7 @@ class LinkedCounts:
             if link.table in plan.histories:
                 counted._join_history(link, one_way, released["history", link.table])
             else:
-                counted._join_cross(link, released["cross", link.table])
+                counted._join_cross(link, released.get(("cross", link.table), ()))
                 counted._join_siblings(link, released.get(("siblings", link.table), ()))
         return counted
 

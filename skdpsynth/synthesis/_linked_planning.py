@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, combinations_with_replacement, product
+from itertools import chain, combinations, combinations_with_replacement, product
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ _OWN_BESIDE_HEADS, _SIBLINGS_BESIDE_HEADS = 3.6, 0.4  # heads have pairs of thei
 _GRAM, _OWN_BESIDE_GRAMS = 3.0, 1.2  # times the share of siblings, beside Gram matrices
 _USUAL_SIZE = 8  # of a column of numbers
 _ALIKE = 3  # children weigh the same up to so many of one parent
+_LEVELS = 7  # of a tree that are counted, at most
 _LOW_NOISE = 0.01  # total variation that noise adds to the table of a column of a parent and one of a child, below which they do
 
 
@@ -67,7 +68,7 @@ class LinkedPlan(Plan):
     @property
     def own_pairs(self) -> str:
         """The release of pairs of the root's own columns: few, and what people know best."""
-        return f"pairs of {self.root}"
+        return f"pairs of {quote_name(self.root)}"
 
     @cached_property
     def totals(self) -> Mapping[str, int]:
@@ -130,25 +131,22 @@ class LinkedPlan(Plan):
         return sizes
 
     def families(self, sizes: Mapping[str, Sequence[int]]) -> Iterator[Family]:
-        """Yield the families of pairs, for so many codes of the columns of each table."""
-        for table in self.tables:
-            for family in self._pairs_of(table, tuple(sizes[table])) if table not in self.histories else ():
-                if not self.takes_gram or family.name == self.own_pairs:
-                    yield family
+        """Yield the families of pairs, for so many codes of the columns of each table; none that is without pairs."""
+        found = [self._pairs_of(table, tuple(sizes[table])) for table in self.tables if table not in self.histories]
         for link in self.links:
-            own, of = tuple(sizes[link.table]), tuple(sizes[link.of])
-            if link.table not in self.histories:
-                yield from self._of_siblings(link, own, of)
-            elif not self.takes_gram:
-                yield from self._of_history(link, own, of)
+            of_link = self._of_history if link.table in self.histories else self._of_siblings
+            found.append(of_link(link, tuple(sizes[link.table]), tuple(sizes[link.of])))
+        for family in chain.from_iterable(found):
+            if family.pairs and (not self.takes_gram or family.kind == "siblings" or family.name == self.own_pairs):
+                yield family
 
     def _of_siblings(self, link: Children, own: tuple[int, ...], of: tuple[int, ...]) -> Iterator[Family]:
         """Yield pairs of a column of the parent and one of a child, and of two children."""
         child, places = link.table, _of_several_codes(own)
         with_parent, weights = ChildRows(child, self.totals, None, self.fewest.get(child, 1)), self.weights(child, len(of) + len(own))
-        for label, others in self.groups[link.of].items() if not self.takes_gram else ():
+        for label, others in self.groups[link.of].items():
             pairs = tuple((i, len(of) + j) for i, j in product(others, places) if of[i] > 1)
-            yield Family(f"{label} with {child}", "cross", child, with_parent, (*of, *own), pairs, weights)
+            yield Family(f"{label} with {quote_name(child)}", "cross", child, with_parent, (*of, *own), pairs, weights)
         pairs = tuple((i, len(own) + j) for i, j in combinations_with_replacement(places, 2))
         rows, weights = SiblingRows(child, self.totals), self.weights(child, 2 * len(own))
         if most_of(link) > 1:
@@ -160,7 +158,7 @@ class LinkedPlan(Plan):
         is_history = link.table in self.histories
         rows = self.history_rows(link, own) if is_history else ChildRows(link.table, self.totals, own)
         of_rows = (*of, *(size + 1 for size in own * (1 + is_history)))
-        name, pairs = f"Gram matrix of {link.of} with {link.table}", tuple(combinations(range(len(of_rows)), 2))
+        name, pairs = f"Gram matrix of {quote_name(link.of)} with {quote_name(link.table)}", tuple(combinations(range(len(of_rows)), 2))
         return Family(name, "gram", link.table, rows, of_rows, pairs, self.weights(link.table, len(of_rows)))
 
     def history_rows(self, link: Children, own: Sequence[int]) -> HistoryRows:
@@ -171,9 +169,9 @@ class LinkedPlan(Plan):
         child, p, q = link.table, len(of), len(own)
         sizes = (*of, *(size + 1 for size in (*own, *own)))
         family = Family("", "history", child, self.history_rows(link, own), sizes, (), self.weights(child, len(sizes)))
-        yield replace(family, name=f"{link.of} with {child}", pairs=tuple(product(range(p), range(p, p + 2 * q))))
+        yield replace(family, name=f"{quote_name(link.of)} with {quote_name(child)}", pairs=tuple(product(range(p), range(p, p + 2 * q))))
         within = [pair for start in (p, p + q) for pair in combinations(range(start, start + q), 2)]
-        yield replace(family, name=f"pairs of {child}", pairs=tuple(within))
+        yield replace(family, name=f"pairs of {quote_name(child)}", pairs=tuple(within))
         yield replace(family, name=f"consecutive rows of {child}", pairs=tuple(product(range(p, p + q), range(p + q, p + 2 * q))))
 
     def _pairs_of(self, table: str, sizes: tuple[int, ...]) -> Iterator[Family]:
@@ -181,11 +179,15 @@ class LinkedPlan(Plan):
         rows, weights, several = self.rows_of(table), self.weights(table, len(sizes)), _of_several_codes(sizes)
         groups = {label: sorted({*places} & {*several}) for label, places in self.groups[table].items()}
         for label, places in groups.items():
-            if len(places) > 1:
-                yield Family(f"pairs of {label}", "own", table, rows, sizes, tuple(combinations(places, 2)), weights)
+            yield Family(f"pairs of {label}", "own", table, rows, sizes, tuple(combinations(places, 2)), weights)
         for (first, places), (second, others) in combinations(groups.items(), 2):
             pairs = tuple(sorted((min(i, j), max(i, j)) for i, j in product(places, others)))
             yield Family(f"{first} and {second}", "own", table, rows, sizes, pairs, weights)
+
+
+def quote_name(table: str) -> str:
+    """Return a table's name as releases say it: in quotes where it may be more than a word, so that no two are called alike."""
+    return table if table.isidentifier() else repr(table)
 
 
 def _of_several_codes(sizes: Sequence[int]) -> list[int]:
@@ -215,7 +217,10 @@ def plan_linked(facts: Facts, bare: LinkedPlan) -> LinkedPlan:
         plan = replace(bare, spends_delta=rho is not None, rho=rho, shares=split_share(budget, weights))
         options.append((_mean_noise(plan, {**columns, **pairs}, facts.neighboring), plan))
     made = min(options, key=lambda option: option[0])[1]
-    return _weigh_alike(facts, made if made.rho is not None else _prefer_grams(facts, made, sizes, trees, levels), sizes)
+    made = made if made.rho is not None else _prefer_grams(facts, made, sizes, trees, levels)
+    n_tables = {**{name: _LEVELS * n for name, n in trees.items()}, **levels, **columns, **pairs}
+    _check_scales(facts, made, {name: n for name, n in n_tables.items() if name in made.shares}, sizes)
+    return _weigh_alike(facts, made, sizes)
 
 
 def _weigh_alike(facts: Facts, made: LinkedPlan, sizes: Mapping[str, Sequence[int]]) -> LinkedPlan:
@@ -262,13 +267,28 @@ def _prefer_grams(facts: Facts, made: LinkedPlan, sizes: Mapping[str, Sequence[i
     for name, family in grams.items():
         first, *more = (made.shares[each.name] for each in made.families(sizes) if each.table in (family.table, made.root))
         share = sum(more, start=first)
-        of_tables = PairRelease.choose((*family.sizes, 1), family.pairs, 1.0, share, relation, facts.n_samples, family.weights).deviation
+        public = (relation, facts.n_samples, family.weights)
         try:
-            gram = GramRelease.choose((*family.sizes, 1), plan.shares[name], relation, facts.n_samples, family.weights).deviation
-        except ArithmeticError:
+            of_tables = PairRelease.choose((*family.sizes, 1), family.pairs, 1.0, share, *public)
+            gram = GramRelease.choose((*family.sizes, 1), plan.shares[name], *public)
+        except (ArithmeticError, ValueError):  # its scale is too large to be sampled
             return made
-        errors.append(gram / of_tables)
+        errors.append(gram.deviation / of_tables.deviation)
     return plan if max(errors) < 1 else made
+
+
+def _check_scales(facts: Facts, plan: LinkedPlan, n_tables: Mapping[str, int], sizes: Mapping[str, Sequence[int]]) -> None:
+    """Refuse noise that is too large to be sampled, of some releases of so many tables each; bounds that are bought change nothing here."""
+    totals = {f"{step} of {table}": total for step in ("cells", "levels", "columns") for table, total in plan.totals.items()}
+    totals |= {family.name: family.weights.total for family in plan.families(sizes)}
+    for name, n in n_tables.items():
+        try:
+            mechanism(Marginals.sensitivity(facts.neighboring, n).times(totals[name]), plan.shares[name])
+        except ValueError:
+            raise ValueError(
+                f"epsilon must leave noise of a scale of 2**58 or less on {name}, whose weights sum to {totals[name]:,}, got "
+                f"{float(facts.epsilon):g} for all counts; raise epsilon, or state a smaller most."
+            ) from None
 
 
 def _mean_noise(plan: LinkedPlan, n_tables: Mapping[str, int], relation: str) -> float:

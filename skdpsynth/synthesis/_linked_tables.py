@@ -37,7 +37,7 @@ from skdpsynth.synthesis._intervals import REFITS, STEPS_OF_REFIT, BootstrapSynt
 from skdpsynth.synthesis._latent_planning import MAX_CODES
 from skdpsynth.synthesis._linked_counts import LinkedCounts, release_bins, release_levels
 from skdpsynth.synthesis._linked_intervals import LinkedWorld
-from skdpsynth.synthesis._linked_planning import LinkedPlan, plan_linked
+from skdpsynth.synthesis._linked_planning import LinkedPlan, plan_linked, quote_name
 from skdpsynth.synthesis._linked_rules import draw_kept
 from skdpsynth.tables import KEY_OF_ORDER, Forest, allowed_cells, most_of, read_forest, with_placeholder_kinds
 
@@ -451,10 +451,10 @@ def _fit_link(link: Children, counted: LinkedCounts, most: tuple[int, int] | Non
 
 def _groups(table: str, columns: Sequence[Any], links: Sequence[Children]) -> dict[str, tuple[int, ...]]:
     """Return the places of a table's own columns and numbers of children, and of each head, by what they are."""
-    heads = {f"head of {link.table}": f"{link.table}.head." for link in links if link.of == table and link.head is not None}
-    found: dict[str, list[int]] = {table: [], **{label: [] for label in heads}}
+    heads = {f"head of {quote_name(link.table)}": f"{link.table}.head." for link in links if link.of == table and link.head is not None}
+    found: dict[str, list[int]] = {quote_name(table): [], **{label: [] for label in heads}}
     for place, name in enumerate(columns):
-        label = next((label for label, start in heads.items() if isinstance(name, str) and name.startswith(start)), table)
+        label = next((label for label, start in heads.items() if isinstance(name, str) and name.startswith(start)), quote_name(table))
         found[label].append(place)
     return {label: tuple(places) for label, places in found.items() if places}
 

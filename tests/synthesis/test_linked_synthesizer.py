@@ -4,6 +4,7 @@ import itertools
 import pickle
 import warnings
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -229,6 +230,15 @@ def test_what_names_a_head_may_stand_behind_more_columns_than_other_tables_have(
     links.append(Children("car", of="household", key="household_id", most=1))
     drawn = quick(links, schemas).fit({**tables, "person": person, "car": car}).sample(20)
     assert (drawn["person"]["relation"] == "head").sum() == 20
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_child_may_have_a_role_of_two_levels_alone(delta, hasty):
+    person = pd.DataFrame({"household_id": np.repeat(two()["household"]["household_id"], 2), "role": ["head", "other"] * 80})
+    link = Children("person", of="household", key="household_id", most=3, least=1, head={"role": "head"})
+    model = quick([link], {**TWO, "person": {"role": ["head", "other"]}}, delta=delta).fit({**two(), "person": person})
+    assert model.accountant_.spent == 1
+    assert (model.sample(20)["person"]["role"] == "head").sum() == 20
 
 
 @pytest.mark.all_fits
@@ -487,6 +497,25 @@ def test_a_budget_for_single_rows_is_not_one_for_roots(hasty):
     assert shared.spent == 0
 
 
+@pytest.mark.parametrize("name", ["head of person", "person and head of person", "person with car", "with"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_no_two_releases_are_called_alike_whatever_tables_are(name, delta, hasty):
+    """Else they would share a budget share, and spend it twice."""
+    person = Children("person", of="household", key="household_id", most=3, head={"relation": "head"})
+    schemas = {**TWO, name: {"power": (0, 9), "electric": [False, True]}}
+    car = two()["household"][["household_id"]].assign(power=3, electric=True)
+    links = [person, Children(name, of="household", key="household_id", most=2)]
+    ledger = quick(links, schemas, delta=delta).fit({**two(), name: car}).accountant_.ledger
+    assert len({entry.name for entry in ledger}) == len(ledger)
+    links = [Children("person", of=name, key="household_id", most=3, head={"relation": "head"})]
+    ledger = (
+        quick(links, {name: schemas[name], "person": TWO["person"]}, delta=delta)
+        .fit({name: car, "person": two()["person"]})
+        .accountant_.ledger
+    )
+    assert len({entry.name for entry in ledger}) == len(ledger)
+
+
 def test_an_infinite_epsilon_is_said_to_be_so():
     model = quick(epsilon=float("inf")).fit(two())
     assert model.accountant_.spent == float("inf")
@@ -538,6 +567,10 @@ BAD = {  # parameters and tables, and words of the message
     "a schema less": (lambda: quick(schemas={"household": TWO["household"]}).fit(two()), "'person'"),
     "a unit": (lambda: quick().fit(two(), unit="household_id"), "unit must be None for linked tables"),
     "private levels": (lambda: quick(schemas={**TWO, "household": {"region": "private", "income": (0, 9)}}).fit(two()), "household"),
+    "noise that cannot be drawn": (
+        lambda: quick([replace(PERSONS, most=64), replace(TRIPS, most=64)], HOUSEHOLDS, epsilon=1e-6, delta=1e-6).fit(households(40)),
+        "epsilon must leave noise .* on cells of trip, .*, got 1e-06 for all counts; raise epsilon, or state a smaller most",
+    ),
     "epsilon": (lambda: quick(epsilon=0).fit(two()), "epsilon must be a number greater than 0"),
     "delta": (lambda: quick(delta=1).fit(two()), "delta must be a number"),
     "neighboring": (lambda: quick(neighboring="both").fit(two()), "neighboring"),
