@@ -53,8 +53,9 @@ docs-quick: $(INSTALLED)  ## the documentation with one example run, in docs/_bu
 	$(BIN)/python -m sphinx -W -q -j auto -b html -D sphinx_gallery_conf.filename_pattern=plot_quickstart docs docs/_build/quick
 	$(BIN)/python docs/_ext/check_site.py docs/_build/quick
 
-docs-phone: docs-quick  ## no title wider than its box on a phone; needs Chromium
+docs-phone: docs-quick  ## no title and no code wider than its box on a phone and a small screen; needs Chromium
 	$(BIN)/python docs/_ext/phone.py docs/_build/quick
+	$(BIN)/python docs/_ext/phone.py docs/_build/quick --width 1280
 
 dist: $(INSTALLED)  ## the wheel and the source archive, checked, in dist
 	rm -rf dist

@@ -1,4 +1,4 @@
-"""Measure pages as a phone shows them: no title wider than its box, and no page wider than the screen.
+"""Measure pages as a phone shows them: no title and no code wider than its box, and no page wider than the screen.
 
     python docs/_ext/phone.py docs/_build/html [--width 390] [--screenshots FOLDER]
 
@@ -35,7 +35,7 @@ async function measure(page) {
   const inside = frame.contentDocument;
   const wide = inside.documentElement.scrollWidth;
   if (wide > WIDTH) found.push([page, "the page", wide, WIDTH]);
-  for (const title of inside.querySelectorAll("article h1, article h2, article h3, article h4, article dt.sig")) {
+  for (const title of inside.querySelectorAll("article h1, article h2, article h3, article h4, article dt.sig, article pre")) {
     const range = inside.createRange();
     range.selectNodeContents(title);
     const text = range.getBoundingClientRect(), box = title.getBoundingClientRect();
