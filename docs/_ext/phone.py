@@ -39,7 +39,8 @@ async function measure(page) {
     const range = inside.createRange();
     range.selectNodeContents(title);
     const text = range.getBoundingClientRect(), box = title.getBoundingClientRect();
-    if (title.scrollWidth > title.clientWidth + 1 || box.right > WIDTH || text.right > WIDTH)
+    const over = title.tagName != "PRE" && text.right > WIDTH;  // blanks at the ends of lines of code hang over, unseen
+    if (title.scrollWidth > title.clientWidth + 1 || box.right > WIDTH || over)
       found.push([page, title.textContent.trim().slice(0, 60), Math.round(text.width), title.clientWidth]);
   }
   frame.remove();
