@@ -39,7 +39,7 @@ from skdpsynth.synthesis._linked_counts import LinkedCounts, release_bins, relea
 from skdpsynth.synthesis._linked_intervals import LinkedWorld
 from skdpsynth.synthesis._linked_planning import LinkedPlan, plan_linked, quote_name
 from skdpsynth.synthesis._linked_rules import draw_kept
-from skdpsynth.tables import KEY_OF_ORDER, Forest, allowed_cells, most_of, read_forest, with_placeholder_kinds
+from skdpsynth.tables import KEY_OF_ORDER, Forest, allowed_cells, read_forest, with_placeholder_kinds
 
 _N_FACTORS = 32
 _MOST_EVALUATED = 50_000  # roots: a report compares no more
@@ -420,21 +420,17 @@ class LinkedTablesSynthesizer(BootstrapSynthesizer):
         return self._container.decode(table, draw_values(list(codes), self._tables[table], linked, rng), owner)
 
     def _check_loaded_columns(self) -> None:
-        form, tables = self._container, self._tables
+        form, plan = self._container, self._bare_plan(None)
         require({"_shares", "_takes_gram", "_fewest"} <= vars(self).keys())
-        require(list(self.factors_) == [(link.of, link.table) for link in form.links] and tables.keys() == self._bins.keys())
+        require(list(self.factors_) == [(link.of, link.table) for link in form.links])
+        require(self._tables.keys() == self._bins.keys() == plan.tables.keys() and self._heads == plan.heads)
         require(self.schemas_ == {name: table.schema for name, table in form.formats.items()})
-        for name, schema in form.schemas.items():
-            first, second = ([(column, type(kind)) for column, kind in kinds.items()] for kinds in (schema.coded, tables[name]))
-            require(first == second)
+        require(all([*self._tables[name].items()] == [*own.items()] for name, own in plan.tables.items()))
         for link in form.links:
-            require(tables[link.of][f"{link.table}.number"].n_codes == most_of(link) + 1)
             model = self.factors_[link.of, link.table]
             require(isinstance(model, HistoryFactors) == (link.order is not None))
             if isinstance(model, HistoryFactors):
-                require(list(tables[link.table])[model.nth] == f"{link.table}.nth" and np.array_equal(model.nth_codes, NTH_CODES))
-        heads = [(link.table, *each) for link in form.links for each in form.head_codes(link).items()]
-        require([(table, list(tables[table])[place], code) for table, place, code in self._heads] == heads)
+                require(list(plan.tables[link.table])[model.nth] == f"{link.table}.nth" and np.array_equal(model.nth_codes, NTH_CODES))
 
     def _try_loaded(self) -> None:
         if hasattr(self, "accountant_"):
