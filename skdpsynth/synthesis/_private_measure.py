@@ -237,6 +237,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
 
     @property
     def expected_error_(self) -> float:
+        """About the W1 distance to expect, by simulation: see the attributes."""
         return expect_distance(self, self.measure_, self.n_samples_)
 
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:

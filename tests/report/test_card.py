@@ -179,10 +179,10 @@ def test_what_was_spent_and_every_line_of_the_ledger_stand_on_the_card_which_is_
     assert all(name in release.to_html() for name in names)
 
 
-def test_bounds_that_are_proved_stand_on_the_card(cards):
+def test_expected_errors_and_proved_bounds_stand_on_the_card(cards):
     model, release, _ = cards("pmm")
-    assert release.facts.bounds[0].name == "error_bound_"
-    assert f"{model.error_bound_:.4g}" in release.to_html()
+    assert [bound.name for bound in release.facts.bounds] == ["expected_error_", "error_bound_"]
+    assert all(f"{value:.4g}" in release.to_html() for value in (model.expected_error_, model.error_bound_))
     assert [bound.name for bound in cards("pca")[1].facts.bounds] == ["noise_edge_"]
     assert [bound.name for bound in cards("psmm")[1].facts.bounds] == ["solution_"]
 
