@@ -132,9 +132,9 @@ def spiked() -> Iterator[Row]:
     sizes = (10_000, 30_000, 100_000, 300_000)
     for seed in range(3):
         spiked_pca.run(seed, 0.025, sizes, found)
-    whos = {"ours": OURS, "input": "input noise", "output": "output noise", "power": "power method", "oja": "noisy Oja"}
-    whos |= {f"input at {share}": f"input noise, norms shrunk to their {share:.0%} quantile" for share in spiked_pca.HINDSIGHT}
-    for n, (name, who) in product(sizes, {**whos, "sample": "PCA of the rows (not private)"}.items()):
+    methods = {"ours": OURS, "input": "input noise", "output": "output noise", "power": "power method", "oja": "noisy Oja"}
+    methods |= {f"input at {share}": f"input noise, norms shrunk to their {share:.0%} quantile" for share in spiked_pca.HINDSIGHT}
+    for n, (name, who) in product(sizes, {**methods, "sample": "PCA of the rows (not private)"}.items()):
         yield f"{n:,} rows", who, {"lost": spiked_pca.best(found, n, name)[0][:, 0].tolist()}
 
 
@@ -347,13 +347,13 @@ def cell(tools, who, board):
 
 def table(board, cells):
     """Yield the lines of a table."""
-    whos = list(dict.fromkeys(who for tools in cells.values() for who in tools))
-    whos.sort(key=lambda who: (not who.startswith(OURS), not is_private(who)))
-    across, down = (whos, list(cells)) if board.is_tall else (list(cells), whos)
+    methods = list(dict.fromkeys(who for tools in cells.values() for who in tools))
+    methods.sort(key=lambda who: (not who.startswith(OURS), not is_private(who)))
+    across, down = (methods, list(cells)) if board.is_tall else (list(cells), methods)
     yield f"| | {' | '.join(across)} |"
     yield "|---" * (len(across) + 1) + "|"
     for left in down:
-        pairs = ((left, who) for who in whos) if board.is_tall else ((task, left) for task in cells)
+        pairs = ((left, who) for who in methods) if board.is_tall else ((task, left) for task in cells)
         yield f"| {left} | {' | '.join(cell(cells[task], who, board) for task, who in pairs)} |"
 
 
@@ -426,7 +426,7 @@ def block(name, results):
     by_source: dict = {}
     for who, source in sources.items():
         by_source.setdefault(source, []).append(who)
-    shown = (f"- {', '.join(whos)}: {source}." for source, whos in by_source.items())
+    shown = (f"- {', '.join(methods)}: {source}." for source, methods in by_source.items())
     return [*lines, *map(wrapped, shown), *[""] * bool(sources)]
 
 
