@@ -23,6 +23,7 @@ extensions = [
     "api_pages",
     "api_groups",
     "contract",
+    "gallery",
     "mathml",
     "words",
 ]
@@ -65,7 +66,7 @@ sphinx_gallery_conf = {
     "filename_pattern": "/plot_",
     "download_all_examples": False,
     "show_signature": False,
-    "within_subsection_order": "gallery_order.AsNamed",
+    "within_subsection_order": "gallery.AsNamed",
     "min_reported_time": 1e6,
     "reference_url": {"skdpsynth": None},
     "parallel": True,  # as many at once as sphinx is told by -j

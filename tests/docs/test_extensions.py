@@ -102,7 +102,7 @@ def test_classes_and_estimators_have_the_page_that_the_reference_makes_and_those
 
 
 def test_the_page_of_examples_names_each_once_and_in_the_order_of_the_gallery():
-    order = extension("gallery_order").AsNamed(str(DOCS.parent / "examples"))
+    order = extension("gallery").AsNamed(str(DOCS.parent / "examples"))
     files = [path.name for path in (DOCS.parent / "examples").glob("plot_*.py")]
     assert sorted(order.names) == sorted(files)
     assert sorted(files, key=order) == order.names
