@@ -31,15 +31,16 @@ from skdpsynth.privacy import (
     rho_of_epsilon,
 )
 
-_ROUNDS = 6  # the last one takes all that is left
-_FIRST = Fraction(1, 100)  # of the cap, in epsilon
-_LEAST_GROWTH, _LEAST_STEP, _MOST_GROWTH = 1.25, 2.0, 10.0  # of epsilon from round to round
-_FAR = 5.0  # times an epsilon: a prediction beyond is a direction
-_MARGIN = 1.1  # on a predicted epsilon: a round that just misses costs far more
+_ROUNDS = 10  # the last one takes all that is left
+_FIRST = Fraction(1, 256)  # of the cap, in epsilon
+_LEAST_GROWTH, _LEAST_STEP, _MOST_GROWTH = 1.1, 1.5, 10.0  # of epsilon from round to round: after a miss, after two, and at most
+_FAR, _SHORT = 20.0, 4.0  # times an epsilon: a prediction beyond is a direction
+_AIM = 0.95  # of the target: a round that just misses costs far more than a little too much epsilon
 _SIMULATED = 3  # fits that predict, in a round
+_CAUTION = 1.12  # exponent of a predicted growth: the farther, the more margin
 _CLOSE = 0.05  # of a logarithm: near enough to read the rest off a straight line
 _STEPS = 20  # of a bisection
-_REPEATS = 2  # of a simulated distance
+_REPEATS = 2  # of a simulated fit
 _SEEDS = 2**31
 _LEAST_CAP, _MOST_CAP = 1e-6, 1e6
 _KEPT_BACK = Fraction(1, 10**8)  # of rho, for the rounding of conversions
@@ -181,7 +182,7 @@ class _Search:
         found = []
         with warnings.catch_warnings():  # they protect rows, and these are public
             warnings.simplefilter("ignore")
-            for _ in range(1 if self.error else _REPEATS):
+            for _ in range(_REPEATS):
                 again = clone(self.estimator).set_params(**changes, random_state=int(self.seeds.randint(_SEEDS))).fit(rows)
                 found.append(self.error(again) if self.error else marginal_total_variation(rows, again.sample(), schema))
         return float(np.mean(found))
@@ -221,22 +222,21 @@ class _Search:
             low, top = (low, math.log(tried)) if is_enough else (math.log(tried), top)
         return best
 
-    def next_epsilon(self, at: Callable[[float], float] | None, last: Round, base: float | None, rest: Fraction) -> Fraction:
+    def next_epsilon(self, at: Callable[[float], float] | None, rounds: list[Round], base: float | None, rest: Fraction) -> Fraction:
         """Return the epsilon of the next round, from what is predicted to be enough.
 
-        A prediction over more than a factor of five is often wrong, so the next round then is a step on the way, which costs a fifth.
+        A prediction over more than a factor of eight is often wrong, so the next round then is a step on the way.
         """
-        low, high = math.log(float(last.epsilon) * _LEAST_GROWTH), math.log(float(rest))
+        last, before = rounds[-1], rounds[-2].epsilon if len(rounds) > 1 else 0
+        least = _LEAST_GROWTH if last.epsilon > before * _LEAST_STEP else _LEAST_STEP
+        low, high = math.log(float(last.epsilon) * least), math.log(float(rest))
         if low >= high:
             return rest
-        enough = math.exp(_predict(at, math.log(last.epsilon), last.error, base, self.target, (low, high)))
+        enough = math.exp(_predict(at, math.log(last.epsilon), last.error, base, self.target * _AIM, (low, high)))
         growth = enough / float(last.epsilon)
         if growth > _FAR:
-            return min(rest, _rounded(float(last.epsilon) * min(max(growth / _FAR, _LEAST_STEP), _MOST_GROWTH)))
-        found = enough * _MARGIN
-        if self.cap.amount(rest) < self.cap.amount(_rounded(found)) + self.cap.amount(_rounded(found * _LEAST_GROWTH)):
-            found *= _LEAST_GROWTH  # no round could follow
-        return min(rest, _rounded(found))
+            return min(rest, _rounded(float(last.epsilon) * min(max(growth / _SHORT, _LEAST_STEP), _MOST_GROWTH)))
+        return min(rest, _rounded(float(last.epsilon) * growth**_CAUTION))
 
 
 def _rounded(epsilon: float) -> Fraction:
@@ -450,7 +450,7 @@ def _open(
     protected = blank._privacy_unit(unit, shared)
     with np.errstate(all="ignore"):
         _, facts = blank._open_rows(X, unit, make_stream(None), None)
-    ladder = [epsilon / 2**k for k in range(8) if 2**k <= 1 / _FIRST]
+    ladder = [epsilon / 2**k for k in range(9) if 2**k <= 1 / _FIRST]
     plans = [blank._first_plan(replace(facts, epsilon=each, warnings=[])) for each in [*ladder, epsilon * _FIRST]]
     kinds = {rho for _, rho in plans}
     delta = delta if any(plan.spends_delta for plan, _ in plans) else Fraction(0)
@@ -481,7 +481,7 @@ def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[
             for each in issued:
                 warn(str(each.message), each.category)
             return model, rounds
-        epsilon = search.next_epsilon(at, rounds[-1], base, rest)
+        epsilon = search.next_epsilon(at, rounds, base, rest)
 
 
 def _charge_model(model: Any, cap: _Cap, last: Round, unit: Any) -> None:
