@@ -3,9 +3,10 @@
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,6 @@ from skdpsynth.privacy import (
     check_neighboring,
     epsilon_of_rho,
     make_stream,
-    resolve_accountant,
     rho_of_epsilon,
 )
 
@@ -37,9 +37,9 @@ _LEAST_GROWTH, _LEAST_STEP, _MOST_GROWTH = 1.1, 1.5, 10.0  # of epsilon from rou
 _FAR, _SHORT = 20.0, 4.0  # times an epsilon: a prediction beyond is a direction
 _AIM = 0.95  # of the target: a round that just misses costs far more than a little too much epsilon
 _SIMULATED = 3  # fits that predict, in a round
-_CAUTION = 1.12  # exponent of a predicted growth: the farther, the more margin
+_CAUTION = 1.08  # exponent of a predicted growth: the farther, the more margin
 _CLOSE = 0.05  # of a logarithm: near enough to read the rest off a straight line
-_STEPS = 20  # of a bisection
+_STEPS = 10  # of a bisection
 _REPEATS = 2  # of a simulated fit
 _SEEDS = 2**31
 _LEAST_CAP, _MOST_CAP = 1e-6, 1e6
@@ -110,9 +110,9 @@ class ErrorFit(Result):
         return f"<ErrorFit: {words}, error {format_number(self.error)} of {format_number(self.target)}, epsilon={float(self.epsilon):g}>"
 
     def _parts(self) -> Iterator[str | list[tuple[str, ...]]]:
-        words = "is reached" if self.is_reached else "is not reached"
+        words = f"{format_number(self.target)} {'is' if self.is_reached else 'is not'} reached"
         cost = f"epsilon={float(self.epsilon):.4g}" + (f", delta={float(self.delta):g}" if self.delta else "")
-        yield f"The target of {format_number(self.target)} {words}: {type(self.model).__name__} has an error of {format_number(self.error)}."
+        yield f"The target of {words}: {type(self.model).__name__} has an error of {format_number(self.error)}."
         if self.is_public:
             yield f"Public numbers alone tell this error, so nothing was searched: one fit was charged {cost}."
         else:
@@ -166,17 +166,17 @@ class _Search:
     target: float
     cap: _Cap
     facts: Facts
-    seeds: np.random.RandomState = field(default_factory=np.random.RandomState)
+    seeds: np.random.RandomState
 
     def fit(self, epsilon: Fraction, delta: Fraction, accountant: Any) -> Any:
         seed = None if self.estimator.random_state is None else int(self.seeds.randint(_SEEDS))
         changes = {"epsilon": epsilon, "delta": delta, "accountant": accountant, "random_state": seed}
         return clone(self.estimator).set_params(**changes).fit(self.X, unit=self.unit)
 
-    def error_at(self, rows: Table, schema: Any, epsilon: float) -> float:
+    def error_at(self, rows: Table, schema: Any, delta: Fraction, epsilon: float) -> float:
         """Return the error of a fit to public rows, or to released ones."""
         per_unit = self.facts.rows_per_unit
-        changes = {"epsilon": epsilon / per_unit, "delta": float(self.cap.delta_of_round), "accountant": None}
+        changes = {"epsilon": epsilon / per_unit, "delta": delta, "accountant": None}
         if per_unit > 1:
             changes["max_rows_per_unit"] = 1
         found = []
@@ -192,7 +192,7 @@ class _Search:
         if not hasattr(model, "sample"):
             return None
         rows = model.sample(random_state=int(self.seeds.randint(_SEEDS)))
-        return partial(self.error_at, rows, getattr(model, "schema_", None))
+        return partial(self.error_at, rows, getattr(model, "schema_", None), self.cap.delta_of_round)
 
     def public_epsilon(self) -> Fraction | None:
         """Return the least epsilon whose error meets the target for all data alike, or None where the error depends on the data."""
@@ -202,9 +202,9 @@ class _Search:
         try:
             ground = make_setting(clone(self.estimator), None, None, self.facts.n_features, None).ground
             uneven, even = ground.rows(self.facts.n_samples, rng), ground.uniform(self.facts.n_samples, rng)
-            at = partial(self.error_at, uneven, None)
+            at, others = (partial(self.error_at, rows, None, self.cap.delta) for rows in (uneven, even))
             least = at(high := float(self.cap.epsilon))
-            if least != self.error_at(even, None, high) or not math.isfinite(least):
+            if least != others(high) or not math.isfinite(least):
                 return None
         except Exception:  # made-up rows may be of another kind than the caller's error takes: a search asks it about real models
             return None
@@ -213,8 +213,7 @@ class _Search:
                 f"target must be at least {least:.4g}, the error at max_epsilon={high:g} whatever the data, got {self.target:g}; "
                 "nothing was charged."
             )
-        low, best = math.log(high * float(_FIRST)), Fraction(self.cap.epsilon)
-        top = math.log(high)
+        low, top, best = math.log(high * float(_FIRST)), math.log(high), self.cap.epsilon
         for _ in range(_STEPS):
             tried = _rounded(math.exp((low + top) / 2))
             is_enough = at(float(tried)) <= self.target
@@ -222,21 +221,19 @@ class _Search:
             low, top = (low, math.log(tried)) if is_enough else (math.log(tried), top)
         return best
 
-    def next_epsilon(self, at: Callable[[float], float] | None, rounds: list[Round], base: float | None, rest: Fraction) -> Fraction:
+    def next_epsilon(self, at: Callable[[float], float] | None, rounds: list[Round], rest: Fraction) -> Fraction:
         """Return the epsilon of the next round, from what is predicted to be enough.
 
-        A prediction over more than a factor of eight is often wrong, so the next round then is a step on the way.
+        A prediction over more than a factor of twenty is often wrong, so the next round then is a step on the way.
         """
-        last, before = rounds[-1], rounds[-2].epsilon if len(rounds) > 1 else 0
-        least = _LEAST_GROWTH if last.epsilon > before * _LEAST_STEP else _LEAST_STEP
-        low, high = math.log(float(last.epsilon) * least), math.log(float(rest))
+        last, before = rounds[-1].epsilon, rounds[-2].epsilon if len(rounds) > 1 else 0
+        least = _LEAST_GROWTH if last > before * _LEAST_STEP else _LEAST_STEP
+        low, high = math.log(last * Fraction(least)), math.log(rest)
         if low >= high:
             return rest
-        enough = math.exp(_predict(at, math.log(last.epsilon), last.error, base, self.target * _AIM, (low, high)))
-        growth = enough / float(last.epsilon)
-        if growth > _FAR:
-            return min(rest, _rounded(float(last.epsilon) * min(max(growth / _SHORT, _LEAST_STEP), _MOST_GROWTH)))
-        return min(rest, _rounded(float(last.epsilon) * growth**_CAUTION))
+        growth = math.exp(_predict(at, math.log(last), self.target * _AIM, low, high)) / float(last)
+        growth = min(max(growth / _SHORT, _LEAST_STEP), _MOST_GROWTH) if growth > _FAR else growth**_CAUTION
+        return min(rest, _rounded(float(last) * growth))
 
 
 def _rounded(epsilon: float) -> Fraction:
@@ -244,59 +241,51 @@ def _rounded(epsilon: float) -> Fraction:
     return Fraction(f"{epsilon:.3g}")
 
 
-def _predict(
-    at: Callable[[float], float] | None, place: float, error: float, base: float | None, target: float, within: tuple[float, float]
-) -> float:
-    """Return the logarithm of the epsilon whose error is the target, by secants on logarithmic scales.
+def _predict(at: Callable[[float], float] | None, start: float, target: float, low: float, high: float) -> float:
+    """Return the logarithm of the epsilon whose simulated error is the target, by secants on logarithmic scales.
 
-    Simulated errors count in proportion to that at the last epsilon, `base`: rows of a model are smoother than data.
+    It starts where the last round was. Without a simulation, or where an error is 0, epsilon is doubled.
     """
-    low, high = within
-    if at is None:
-        return min(max(place + math.log(2), low), high)
-    base = at(math.exp(place)) if base is None else base
-    if not (base > 0 and error > 0 and math.isfinite(base)):
-        return min(max(place + math.log(2), low), high)
-    y, goal, slope = math.log(base), math.log(target * base / error), -0.5
-    for _ in range(_SIMULATED):
-        x = min(max(place + (goal - y) / slope, low), high)
-        value = at(math.exp(x))
-        if not (value > 0 and math.isfinite(value)):
-            return x
-        found = math.log(value)
-        if (x >= high and found > goal) or (x <= low and found <= goal):
-            return x
-        if x != place:
-            slope = min(max((found - y) / (x - place), -2.0), -0.1)
-        place, y = x, found
-        if abs(y - goal) < _CLOSE:
+    x, y, slope, goal, before = start, math.inf, -0.5, math.log(target), start
+    for step in range(_SIMULATED + 1):
+        if step:
+            x = min(max(x + (goal - y) / slope, low), high)
+        value = 0.0 if at is None else at(math.exp(x))
+        if not 0 < value < math.inf:
+            return min(max(start + math.log(2), low), high)
+        if step and x != before:
+            slope = min(max((math.log(value) - y) / (x - before), -2.0), -0.1)
+        before, y = x, math.log(value)
+        is_outside = step and ((x >= high and y > goal) or (x <= low and y <= goal))
+        if is_outside or abs(y - goal) < _CLOSE:
             break
-    return min(max(place + (goal - y) / slope, low), high)
+    return min(max(x + (goal - y) / slope, low), high)
 
 
-def _error_of(estimator: Any, error: object, statistic: Any, level: float) -> ErrorOfModel | None:
+def _error_of(estimator: Any, error: object, statistic: Any, level: object) -> ErrorOfModel | None:
     """Return the function of a model that an error is, None for TV2 by simulation; or refuse it."""
-    if callable(error):
-        return partial(_checked, error)
-    name = check_choice("error", error, ERRORS, " or a function of the fitted model")
+    kind, has_schema = type(estimator).__name__, "schema" in estimator.get_params(deep=False)
+    name = error if callable(error) else check_choice("error", error, ERRORS, " or a function of the fitted model")
     if name == "auto":
-        name = "pairs" if "schema" in estimator.get_params(deep=False) else "wasserstein"
-    if (name == "width") != (statistic is not None):
-        raise ValueError(f"statistic must be given with error='width', and only there, got error={name!r}; it is a function of a table.")
-    if name == "width":
-        if not hasattr(estimator, "interval"):
-            raise ValueError(f"error must not be 'width' for {type(estimator).__name__}, which has no intervals; give a function.")
-        return partial(_checked, lambda model: _width(model, statistic, level))
+        name = "pairs" if has_schema else "wasserstein"
+    if name == "width" and not (callable(statistic) and is_real(level) and 0 < level < 1):  # type: ignore[operator]
+        raise ValueError(
+            f"error='width' needs a function of a table as statistic and a level between 0 and 1, got {short_repr(statistic)} and "
+            f"{short_repr(level)}; statistic=lambda table: table.mean() for example."
+        )
+    if name != "width" and statistic is not None:
+        raise ValueError(f"statistic must be None unless error is 'width', got error={short_repr(error)}; a function needs no statistic.")
+    can = {"width": hasattr(estimator, "interval"), "pairs": has_schema}
+    if not callable(name) and not can.get(name, hasattr(type(estimator), "expected_error_")):
+        raise ValueError(f"error must be one that {kind} has, got {short_repr(error)}; give a function of the fitted model.")
     if name == "pairs":
-        if "schema" not in estimator.get_params(deep=False):
-            raise ValueError(f"error must not be 'pairs' for {type(estimator).__name__}, which has no schema; 'wasserstein' is for points.")
         return None
-    if not hasattr(type(estimator), attribute := _ATTRIBUTES[name]) and f"{attribute} :" not in (type(estimator).__doc__ or ""):
-        raise ValueError(f"error must not be {name!r} for {type(estimator).__name__}, which has no {attribute}; give a function.")
-    return partial(_checked, lambda model: getattr(model, attribute))
+    if name == "width":
+        return partial(_checked, lambda model: _width(model, statistic, level))
+    return partial(_checked, name if callable(name) else attrgetter(_ATTRIBUTES[name]))
 
 
-def _width(model: Any, statistic: Any, level: float) -> float:
+def _width(model: Any, statistic: Any, level: Any) -> float:
     interval = model.interval(statistic, level)
     return float(np.max(np.asarray(interval.high) - np.asarray(interval.low)))
 
@@ -321,13 +310,13 @@ def fit_to_error(
 ) -> ErrorFit:
     """Fit an estimator with about the least epsilon that reaches a stated error, and at most `max_epsilon`.
 
-    The first fit takes a hundredth of `max_epsilon`. What it released says how large its error is, and how much more epsilon is needed;
+    The first fit takes 1/256 of `max_epsilon`. What it released says how large its error is, and how much more epsilon is needed;
     the next fit takes that, until one meets the target, or nothing is left. Earlier fits count: all rounds share `max_epsilon`.
 
     Parameters
     ----------
     estimator : estimator
-        An unfitted private estimator, of rows that need not be one stream. Its ``epsilon`` is ignored; its ``delta`` is that of all
+        An unfitted private estimator, no stream. Its ``epsilon`` is ignored; its ``delta`` is that of all
         rounds together, and its ``accountant`` is charged `max_epsilon` before the first draw.
     X : array-like, data frame or any other table
         The private rows, as `fit` takes them. They are read in each round.
@@ -371,27 +360,23 @@ def fit_to_error(
 
     Notes
     -----
-    *Privacy.* All rounds together, and so the result, are max_epsilon-differentially private; (max_epsilon, delta) if delta > 0.
+    *Privacy.* All rounds together, and so the result, are max_epsilon-differentially private; (max_epsilon, delta) if delta > 0. Whether
+    there is a round, its epsilon, and the error that decides are functions of what earlier rounds released and of coins: simulations run
+    on rows of a released model. Pure rounds: given all before, a round moves the probability of its output by exp(e_k) at most, so all
+    of them by the exponential of the sum, which never exceeds max_epsilon. (For each result that holds with the sum of its own rounds,
+    `spent`: an ex-post guarantee [1]_.) With a delta: where every fit is charged in the rho of one kind of noise, rho adds up, and a sum
+    that is capped is valid for rho that earlier outputs chose [2]_ [3]_; else each of at most ten rounds has a tenth of delta, fixed in
+    advance, and epsilons add. The guide "Fit to an error" has the proofs.
 
-    1. The epsilon of a round, whether there is one, and the choice of the last model are functions of what earlier rounds released and
-       of coins: the error is one of the released model, and simulations run on rows of it.
-    2. Pure rounds: given all before, a round moves the probability of its output by exp(e_k) at most, so all of them by the exponential
-       of the sum, which never exceeds max_epsilon. (It holds for each result with the sum of its own rounds, `spent`: an ex-post
-       guarantee [1]_.)
-    3. With a delta: where every fit is charged in the rho of one kind of noise, rho adds up to that of (max_epsilon, delta) at most; a
-       sum that is capped is valid for rho chosen by earlier outputs [2]_ [3]_. Otherwise each of at most six rounds has a sixth of delta,
-       fixed in advance, and epsilons add: by induction over the rounds that are left.
+    *The rest does not return.* The cap is charged in full. To charge the sum alone would keep the promise of the account too, which is
+    the same filter with a larger budget. But figures for losses that were fixed in advance (`risk`, `epsilon_at`, conversions of rho)
+    would be wrong, because the sum followed from noise.
 
-    *The rest does not return.* The cap is charged in full. To charge the sum alone would keep the promise of the account too, as it would be
-    the same filter with a larger budget. But the figures that a ledger has for losses that were fixed in advance (`risk`, `epsilon_at`,
-    and conversions of rho) would be wrong, because the sum followed from noise.
+    *Nothing to search.* Where the error is the same for two made-up tables, it is taken for a public number. Then epsilon is found without
+    the rows, and one fit is charged that epsilon, not the cap.
 
-    *Nothing to search.* Where the error is the same for two made-up tables, it is a public number. Then epsilon is found without the
-    rows, and one fit is charged that epsilon, not the cap.
-
-    *Cost.* Of the rounds before the last: about a tenth of its epsilon where it grew tenfold, as much again where the round before just
-    missed. A target that a hundredth of the cap meets is met by the first round, which is more than needed. What was proposed for tests
-    that read the data [1]_ [4]_ doubles epsilon.
+    *Cost.* A target that 1/256 of the cap meets is met by the first round. Tests that read the data double epsilon [1]_ [4]_; figures for
+    this search are in the guide.
 
     References
     ----------
@@ -412,11 +397,13 @@ def fit_to_error(
     >>> found.model.sample(3).shape, found.model.accountant_.spent
     ((3, 1), Fraction(4, 1))
     """
-    target = check_real("target", target, 0, more="it is an error")
+    if not is_real(target) or not 0 < target < math.inf:
+        raise ValueError(f"target must be a finite number greater than 0, got {short_repr(target)}; no finite epsilon gives no error.")
     check_real("max_epsilon", max_epsilon, _LEAST_CAP, _MOST_CAP, "the search may spend that much")
     if not isinstance(estimator, PrivateEstimator) or hasattr(estimator, "partial_fit"):
         raise TypeError(f"estimator must be an unfitted private estimator, and no stream, got {short_repr(estimator)}; give an instance.")
-    search, shared, protected = _open(estimator, X, target, Fraction(check_epsilon(max_epsilon)), (error, statistic, level), unit)
+    target, asked = float(target), (error, statistic, level)
+    search, shared, protected = _open(estimator, X, target, Fraction(check_epsilon(max_epsilon)), asked, unit)
     if (known := search.public_epsilon()) is not None:
         return _fit_once(search, known)
     cap = search.cap
@@ -429,8 +416,8 @@ def fit_to_error(
     _charge_model(model, cap, rounds[-1], protected)
     if not (is_reached := rounds[-1].error <= target):
         warn(
-            f"target={target:g} is not reached with max_epsilon={float(cap.epsilon):g}, which is spent: the last of {len(rounds)} rounds has an "
-            f"error of {rounds[-1].error:.4g}; plan for more rows, or a larger error.",
+            f"target={target:g} is not reached with max_epsilon={float(cap.epsilon):g}, which is spent: after {len(rounds)} rounds the error "
+            f"is {rounds[-1].error:.4g}; plan for more rows, or a larger error.",
             BudgetWarning,
         )
     facts = target, rounds[-1].error, is_reached, False
@@ -444,7 +431,7 @@ def _open(
     check_neighboring(estimator.neighboring)
     delta = check_delta(estimator.delta)
     of_model = _error_of(estimator, *error)
-    seeds = check_seed(None if estimator.random_state is None else estimator.random_state)
+    seeds = np.random.RandomState() if estimator.random_state is None else check_seed(estimator.random_state)
     blank = clone(estimator).set_params(epsilon=epsilon)
     shared = blank._check_privacy_parameters()
     protected = blank._privacy_unit(unit, shared)
@@ -458,7 +445,7 @@ def _open(
     cap = _Cap(epsilon, delta, kind)
     if unit is not None:
         facts = replace(facts, n_samples=None)
-    return _Search(estimator, X, unit, of_model, target, cap, facts, seeds), resolve_accountant(estimator.accountant), protected
+    return _Search(estimator, X, unit, of_model, target, cap, facts, seeds), shared, protected
 
 
 def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[Round]]:
@@ -472,16 +459,19 @@ def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[
             warnings.simplefilter("always")
             model = search.fit(epsilon, delta, hand)
         hand.close()
-        at = search.simulation_of(model) if search.error is None or rest > epsilon else None
-        base = None if search.error else at(float(epsilon))  # type: ignore[misc]
-        error = base if search.error is None else search.error(model)
-        rounds.append(Round(epsilon, delta, float(error)))  # type: ignore[arg-type]
+        at = search.simulation_of(model)
+        if search.error is not None:
+            error = search.error(model)
+        else:
+            assert at is not None  # a model with a schema draws rows
+            error = at(float(epsilon))
+        rounds.append(Round(epsilon, delta, error))
         rest = cap.rest(rounds)
         if rounds[-1].error <= search.target or rest <= epsilon or len(rounds) == _ROUNDS:
             for each in issued:
                 warn(str(each.message), each.category)
             return model, rounds
-        epsilon = search.next_epsilon(at, rounds, base, rest)
+        epsilon = search.next_epsilon(at, rounds, rest)
 
 
 def _charge_model(model: Any, cap: _Cap, last: Round, unit: Any) -> None:
