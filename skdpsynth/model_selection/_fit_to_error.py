@@ -39,7 +39,7 @@ _AIM = 0.95  # of the target: a round that just misses costs far more than a lit
 _SIMULATED = 3  # fits that predict, in a round
 _CAUTION = 1.08  # exponent of a predicted growth: the farther, the more margin
 _CLOSE = 0.05  # of a logarithm: near enough to read the rest off a straight line
-_STEPS = 10  # of a bisection
+_RUNGS, _STEPS = 32, 3  # of a search without the rows, and of a bisection
 _REPEATS = 2  # of a simulated fit
 _SEEDS = 2**31
 _LEAST_CAP, _MOST_CAP = 1e-6, 1e6
@@ -106,8 +106,8 @@ class ErrorFit(Result):
         return [{"epsilon": float(each.epsilon), "delta": float(each.delta), "error": each.error} for each in self.rounds]
 
     def __repr__(self) -> str:
-        words = "reached" if self.is_reached else "not reached"
-        return f"<ErrorFit: {words}, error {format_number(self.error)} of {format_number(self.target)}, epsilon={float(self.epsilon):g}>"
+        words = f"{'' if self.is_reached else 'not '}reached, error {format_number(self.error)} of {format_number(self.target)}"
+        return f"<ErrorFit: {words}, epsilon={float(self.epsilon):g}>"
 
     def _parts(self) -> Iterator[str | list[tuple[str, ...]]]:
         words = f"{format_number(self.target)} {'is' if self.is_reached else 'is not'} reached"
@@ -136,23 +136,24 @@ class _Cap:
     def amount(self, epsilon: Fraction) -> Fraction:
         return Fraction(rho_of_epsilon(epsilon, self.delta, gaussian=self.kind == "gaussian")) if self.kind else epsilon
 
+    def spent(self, rounds: list[Round]) -> Fraction:
+        return self._epsilon(sum((self.amount(each.epsilon) for each in rounds), Fraction(0)))
+
     def rest(self, rounds: list[Round]) -> Fraction:
         """Return the epsilon of a round that takes all that is left, or 0."""
-        most = self.amount(self.epsilon)
-        left = most - sum(self.amount(each.epsilon) for each in rounds) - (most * _KEPT_BACK if self.kind else 0)
-        if self.kind is None or left <= most * _KEPT_BACK:
-            return max(left, Fraction(0)) if self.kind is None else Fraction(0)
-        return Fraction(epsilon_of_rho(left, self.delta, gaussian=self.kind == "gaussian"))
-
-    def spent(self, rounds: list[Round]) -> Fraction:
-        amount = sum((self.amount(each.epsilon) for each in rounds), Fraction(0))
-        return Fraction(epsilon_of_rho(amount, self.delta, gaussian=self.kind == "gaussian")) if self.kind else amount
+        most = self.amount(self.epsilon) * (1 - _KEPT_BACK if self.kind else 1)
+        left = most - sum(self.amount(each.epsilon) for each in rounds)
+        return self._epsilon(left) if left > most * _KEPT_BACK else Fraction(0)
 
     def beside(self, epsilon: Fraction) -> PrivacyLoss:
         """Return the loss of all but one round."""
+        left = self.amount(self.epsilon) - self.amount(epsilon)
         if self.kind:
-            return PrivacyLoss(rho=self.amount(self.epsilon) - self.amount(epsilon), gaussian=self.kind == "gaussian")
-        return PrivacyLoss(self.epsilon - epsilon, self.delta - self.delta_of_round)
+            return PrivacyLoss(rho=left, gaussian=self.kind == "gaussian")
+        return PrivacyLoss(left, self.delta - self.delta_of_round)
+
+    def _epsilon(self, amount: Fraction) -> Fraction:
+        return Fraction(epsilon_of_rho(amount, self.delta, gaussian=self.kind == "gaussian")) if self.kind else amount
 
 
 @dataclass(eq=False)
@@ -163,6 +164,7 @@ class _Search:
     X: Table
     unit: Any
     error: ErrorOfModel | None  # None: TV2, by simulation
+    may_be_public: bool  # whether the error may be a function of public numbers: not if it is an estimate with chance in it
     target: float
     cap: _Cap
     facts: Facts
@@ -183,20 +185,14 @@ class _Search:
         with warnings.catch_warnings():  # they protect rows, and these are public
             warnings.simplefilter("ignore")
             for _ in range(_REPEATS):
-                again = clone(self.estimator).set_params(**changes, random_state=int(self.seeds.randint(_SEEDS))).fit(rows)
-                found.append(self.error(again) if self.error else marginal_total_variation(rows, again.sample(), schema))
+                seed, other = self.seeds.randint(_SEEDS, size=2).tolist()
+                again = clone(self.estimator).set_params(**changes, random_state=seed).fit(rows)
+                found.append(self.error(again) if self.error else marginal_total_variation(rows, again.sample(random_state=other), schema))
         return float(np.mean(found))
-
-    def simulation_of(self, model: Any) -> Callable[[float], float] | None:
-        """Return the error by epsilon on rows of a released model, which is post-processing; None where it draws no rows."""
-        if not hasattr(model, "sample"):
-            return None
-        rows = model.sample(random_state=int(self.seeds.randint(_SEEDS)))
-        return partial(self.error_at, rows, getattr(model, "schema_", None), self.cap.delta_of_round)
 
     def public_epsilon(self) -> Fraction | None:
         """Return the least epsilon whose error meets the target for all data alike, or None where the error depends on the data."""
-        if self.error is None or self.facts.n_samples is None or self.unit is not None:
+        if not self.may_be_public or self.facts.n_samples is None:
             return None
         rng = np.random.default_rng(0)
         try:
@@ -213,12 +209,13 @@ class _Search:
                 f"target must be at least {least:.4g}, the error at max_epsilon={high:g} whatever the data, got {self.target:g}; "
                 "nothing was charged."
             )
-        low, top, best = math.log(high * float(_FIRST)), math.log(high), self.cap.epsilon
+        # Errors may rise in between, where sizes change: so the first rung that is enough, and then a bisection below it.
+        ladder = [*map(_rounded, np.geomspace(high * float(_FIRST), high, _RUNGS)[:-1]), self.cap.epsilon]
+        place = next(place for place, each in enumerate(ladder) if at(float(each)) <= self.target)
+        low, best = ladder[max(place - 1, 0)], ladder[place]
         for _ in range(_STEPS):
-            tried = _rounded(math.exp((low + top) / 2))
-            is_enough = at(float(tried)) <= self.target
-            best = tried if is_enough else best
-            low, top = (low, math.log(tried)) if is_enough else (math.log(tried), top)
+            tried = _rounded(math.sqrt(low * best))
+            low, best = (low, tried) if at(float(tried)) <= self.target else (tried, best)
         return best
 
     def next_epsilon(self, at: Callable[[float], float] | None, rounds: list[Round], rest: Fraction) -> Fraction:
@@ -268,7 +265,7 @@ def _error_of(estimator: Any, error: object, statistic: Any, level: object) -> E
     name = error if callable(error) else check_choice("error", error, ERRORS, " or a function of the fitted model")
     if name == "auto":
         name = "pairs" if has_schema else "wasserstein"
-    if name == "width" and not (callable(statistic) and is_real(level) and 0 < level < 1):  # type: ignore[operator]
+    if name == "width" and not (callable(statistic) and is_real(level) and 0 < level < 1):
         raise ValueError(
             f"error='width' needs a function of a table as statistic and a level between 0 and 1, got {short_repr(statistic)} and "
             f"{short_repr(level)}; statistic=lambda table: table.mean() for example."
@@ -286,7 +283,7 @@ def _error_of(estimator: Any, error: object, statistic: Any, level: object) -> E
 
 
 def _width(model: Any, statistic: Any, level: Any) -> float:
-    interval = model.interval(statistic, level)
+    interval = model.interval(statistic, level, random_state=0)  # no noise: rows of a released model
     return float(np.max(np.asarray(interval.high) - np.asarray(interval.low)))
 
 
@@ -416,8 +413,8 @@ def fit_to_error(
     _charge_model(model, cap, rounds[-1], protected)
     if not (is_reached := rounds[-1].error <= target):
         warn(
-            f"target={target:g} is not reached with max_epsilon={float(cap.epsilon):g}, which is spent: after {len(rounds)} rounds the error "
-            f"is {rounds[-1].error:.4g}; plan for more rows, or a larger error.",
+            f"target={target:g} is not reached with max_epsilon={float(cap.epsilon):g}, which is spent: after {len(rounds)} rounds the "
+            f"error is {rounds[-1].error:.4g}; plan for more rows, or a larger error.",
             BudgetWarning,
         )
     facts = target, rounds[-1].error, is_reached, False
@@ -443,9 +440,8 @@ def _open(
     delta = delta if any(plan.spends_delta for plan, _ in plans) else Fraction(0)
     kind = kinds.pop() if delta and len(kinds) == 1 else None
     cap = _Cap(epsilon, delta, kind)
-    if unit is not None:
-        facts = replace(facts, n_samples=None)
-    return _Search(estimator, X, unit, of_model, target, cap, facts, seeds), shared, protected
+    may_be_public = unit is None and (error[0] == "bound" or callable(error[0]))
+    return _Search(estimator, X, unit, of_model, may_be_public, target, cap, facts, seeds), shared, protected
 
 
 def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[Round]]:
@@ -459,12 +455,11 @@ def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[
             warnings.simplefilter("always")
             model = search.fit(epsilon, delta, hand)
         hand.close()
-        at = search.simulation_of(model)
-        if search.error is not None:
-            error = search.error(model)
-        else:
-            assert at is not None  # a model with a schema draws rows
-            error = at(float(epsilon))
+        at = None
+        if hasattr(model, "sample"):  # its rows were released, so fits to them are post-processing
+            rows = model.sample(random_state=int(search.seeds.randint(_SEEDS)))
+            at = partial(search.error_at, rows, getattr(model, "schema_", None), delta)
+        error = at(float(epsilon)) if at and search.error is None else search.error(model)  # type: ignore[misc]
         rounds.append(Round(epsilon, delta, error))
         rest = cap.rest(rounds)
         if rounds[-1].error <= search.target or rest <= epsilon or len(rounds) == _ROUNDS:
@@ -476,7 +471,6 @@ def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[
 
 def _charge_model(model: Any, cap: _Cap, last: Round, unit: Any) -> None:
     """Give a model a ledger that has the cost of all rounds beside its own releases, so that nobody takes it for a fit alone."""
-    model.accountant_.remark = _REMARK
     record = PrivacyAccountant(cap.epsilon, cap.delta, neighboring=model.neighboring, unit=unit)
     record._planned, record.remark = True, _REMARK  # the account of the rounds was the filter; this only repeats its sum
     record.import_record(model.accountant_)
