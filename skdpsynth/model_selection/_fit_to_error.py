@@ -165,6 +165,7 @@ class _Search:
     unit: Any
     error: ErrorOfModel | None  # None: TV2, by simulation
     may_be_public: bool  # whether the error may be a function of public numbers: not if it is an estimate with chance in it
+    is_simulated: bool  # whether errors are predicted by fits: not those that take many fits themselves
     target: float
     cap: _Cap
     facts: Facts
@@ -218,7 +219,7 @@ class _Search:
             low, best = (low, tried) if at(float(tried)) <= self.target else (tried, best)
         return best
 
-    def next_epsilon(self, at: Callable[[float], float] | None, rounds: list[Round], rest: Fraction) -> Fraction:
+    def next_epsilon(self, at: Callable[[float], float], rounds: list[Round], rest: Fraction) -> Fraction:
         """Return the epsilon of the next round, from what is predicted to be enough.
 
         A prediction over more than a factor of twenty is often wrong, so the next round then is a step on the way.
@@ -238,16 +239,24 @@ def _rounded(epsilon: float) -> Fraction:
     return Fraction(f"{epsilon:.3g}")
 
 
-def _predict(at: Callable[[float], float] | None, start: float, target: float, low: float, high: float) -> float:
+def _power_law(rounds: list[Round]) -> Callable[[float], float]:
+    """Return the error by epsilon on a line through the last two rounds, on logarithmic scales; in inverse proportion after the first."""
+    (*_, before, last), power = [rounds[0], *rounds], -1.0
+    if min(last.error, before.error) > 0 and last.epsilon > before.epsilon:
+        power = min(max(math.log(last.error / before.error) / math.log(last.epsilon / before.epsilon), -1.0), -0.25)
+    return lambda epsilon: last.error * (epsilon / float(last.epsilon)) ** power
+
+
+def _predict(at: Callable[[float], float], start: float, target: float, low: float, high: float) -> float:
     """Return the logarithm of the epsilon whose simulated error is the target, by secants on logarithmic scales.
 
-    It starts where the last round was. Without a simulation, or where an error is 0, epsilon is doubled.
+    It starts where the last round was. Where an error is 0, epsilon is doubled.
     """
     x, y, slope, goal, before = start, math.inf, -0.5, math.log(target), start
     for step in range(_SIMULATED + 1):
         if step:
             x = min(max(x + (goal - y) / slope, low), high)
-        value = 0.0 if at is None else at(math.exp(x))
+        value = at(math.exp(x))
         if not 0 < value < math.inf:
             return min(max(start + math.log(2), low), high)
         if step and x != before:
@@ -441,7 +450,7 @@ def _open(
     kind = kinds.pop() if delta and len(kinds) == 1 else None
     cap = _Cap(epsilon, delta, kind)
     may_be_public = unit is None and (error[0] == "bound" or callable(error[0]))
-    return _Search(estimator, X, unit, of_model, may_be_public, target, cap, facts, seeds), shared, protected
+    return _Search(estimator, X, unit, of_model, may_be_public, error[0] != "width", target, cap, facts, seeds), shared, protected
 
 
 def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[Round]]:
@@ -456,7 +465,7 @@ def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[
             model = search.fit(epsilon, delta, hand)
         hand.close()
         at = None
-        if hasattr(model, "sample"):  # its rows were released, so fits to them are post-processing
+        if search.is_simulated and hasattr(model, "sample"):  # its rows were released, so fits to them are post-processing
             rows = model.sample(random_state=int(search.seeds.randint(_SEEDS)))
             at = partial(search.error_at, rows, getattr(model, "schema_", None), delta)
         error = at(float(epsilon)) if at and search.error is None else search.error(model)  # type: ignore[misc]
@@ -466,7 +475,7 @@ def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[
             for each in issued:
                 warn(str(each.message), each.category)
             return model, rounds
-        epsilon = search.next_epsilon(at, rounds, rest)
+        epsilon = search.next_epsilon(at or _power_law(rounds), rounds, rest)
 
 
 def _charge_model(model: Any, cap: _Cap, last: Round, unit: Any) -> None:

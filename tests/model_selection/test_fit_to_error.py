@@ -1,0 +1,241 @@
+"""fit_to_error: what it charges, what decides, and what it refuses."""
+
+import math
+import pickle
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from internals import _Search
+from laws import kept_beside_answers, refuses
+
+from skdpsynth import PrivacyAccountant, PrivatePCA, load
+from skdpsynth.exceptions import BudgetExceededError, BudgetWarning
+from skdpsynth.model_selection import fit_to_error
+from skdpsynth.privacy import epsilon_of_rho
+from skdpsynth.synthesis import LatentFactorSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning"),
+]
+RELATIONS = pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+SCHEMA = {0: [0, 1, 2], 1: [0, 1]}
+
+
+def rows(n=2000, d=1, seed=0):
+    return np.random.default_rng(seed).beta(2, 5, size=(n, d))
+
+
+def table(n=2000, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.column_stack([rng.integers(0, 3, n), rng.integers(0, 2, n)])
+
+
+WIDE = {place: [0, 1] for place in range(12)}
+
+
+def wide_table(n=2000):
+    return np.random.default_rng(0).integers(0, 2, (n, 12))
+
+
+def points(**params):
+    return PrivateMeasureMechanism(**{"bounds": (0, 1), **params})
+
+
+def inverse_epsilon(model):
+    """An error that hardly depends on the rows, but enough not to be public."""
+    return 1 / float(model.epsilon) + 1e-9 * float(np.asarray(model.sample(50, random_state=0), dtype=float).mean())
+
+
+def search(estimator=None, X=None, target=0.05, max_epsilon=4, error="bound", **params):
+    return fit_to_error(estimator or points(), rows() if X is None else X, target=target, max_epsilon=max_epsilon, error=error, **params)
+
+
+@RELATIONS
+def test_the_cap_is_charged_first_and_in_full_and_the_rounds_share_it(relation):
+    shared = PrivacyAccountant(10, neighboring=relation)
+    found = search(points(neighboring=relation, accountant=shared))
+    assert found.is_reached
+    assert found.error == found.model.error_bound_ <= 0.05
+    assert (shared.spent, found.epsilon, found.model.accountant_.spent) == (4, 4, 4)
+    assert found.spent == sum(each.epsilon for each in found.rounds) == found.accountant.spent < 4
+    assert [each.loss.epsilon for each in found.accountant.ledger] == [each.epsilon for each in found.rounds]
+    assert all(before.error > 0.05 for before in found.rounds[:-1])
+    assert len(found.rounds) > 1
+    with pytest.raises(BudgetExceededError):
+        search(points(neighboring=relation, accountant=shared), max_epsilon=7)
+    assert shared.spent == 4
+
+
+def test_a_target_out_of_reach_is_said_and_has_spent_the_cap():
+    with pytest.warns(BudgetWarning, match=r"target=0\.0001 is not reached with max_epsilon=1"):
+        found = search(target=1e-4, max_epsilon=1)
+    assert not found.is_reached
+    assert (found.spent, found.epsilon, found.accountant.spent) == (1, 1, 1)
+    assert found.rounds[-1].epsilon == max(each.epsilon for each in found.rounds)
+
+
+@pytest.mark.parametrize(("delta", "strategy"), [(1e-6, "marginals"), (0.0, "marginals"), (1e-6, "scores")])
+def test_rounds_add_up_to_the_promise_in_rho_and_with_a_delta(delta, strategy):
+    shared = PrivacyAccountant(5, delta)
+    model = LatentFactorSynthesizer(WIDE, delta=delta, strategy=strategy, n_factors=1, accountant=shared)
+    found = search(model, wide_table(), target=2.6, max_epsilon=1, error=inverse_epsilon)
+    assert found.is_reached
+    assert found.rounds[-1].epsilon >= Fraction(5, 13)
+    assert shared.spent <= 1
+    assert shared.spent_delta <= Fraction(str(delta))
+    assert found.model.accountant_.spent <= 1
+    assert found.model.accountant_.spent_delta <= Fraction(str(delta))
+    assert found.accountant.spent <= 1
+    assert found.spent <= 1
+    losses = [each.loss for each in found.accountant.ledger]
+    if delta and strategy == "marginals":
+        assert all(loss.gaussian for loss in losses)
+        assert found.spent == epsilon_of_rho(sum(loss.rho for loss in losses), delta, gaussian=True)
+    else:
+        assert found.spent == sum(loss.epsilon for loss in losses)
+        assert sum(loss.delta for loss in losses) <= Fraction(str(delta))
+
+
+def test_rounds_in_rho_may_use_all_of_the_cap():
+    model = LatentFactorSynthesizer(WIDE, delta=1e-6, n_factors=1)
+    with pytest.warns(BudgetWarning, match="not reached"):
+        found = search(model, wide_table(), target=1e-9, max_epsilon=1, error=inverse_epsilon)
+    assert all(entry.loss.gaussian for entry in found.accountant.ledger)
+    assert 1 - 1e-6 < found.spent <= 1
+    assert found.model.accountant_.spent <= 1
+
+
+@pytest.mark.parametrize(
+    ("model", "X", "others", "error"),
+    [
+        (points(random_state=0), rows(200), [np.ones((200, 1)), np.zeros((200, 1))], "bound"),
+        (
+            LatentFactorSynthesizer(SCHEMA, n_factors=1, random_state=0),
+            table(200),
+            [np.zeros((200, 2), dtype=int), np.ones((200, 2), dtype=int)],
+            "pairs",
+        ),
+    ],
+)
+def test_only_answers_decide_how_many_rounds_there_are_and_what_they_cost(model, X, others, error, door):
+    """A replay: other tables that get the same answers lead to the same rounds, errors, model and ledger."""
+    seen = []
+
+    def fit(rows):
+        found = search(model, rows, target=0.2, max_epsilon=2, error=error)
+        seen.append((found.rounds, found.spent, found.is_reached))
+        return found.model
+
+    # Simulated fits pass the same door, and are seeded: their answers are replayed too.
+    assert kept_beside_answers(fit, X, others, door) == []
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_simulations_never_read_the_private_rows(monkeypatch):
+    reads, simulated = [], []
+
+    def chunks():
+        reads.append(1)
+        return iter([rows(1000), rows(1000, seed=1)])
+
+    error_at = _Search.error_at
+
+    def watched(*arguments):
+        before = len(reads)
+        value = error_at(*arguments)
+        simulated.append(len(reads) - before)
+        return value
+
+    monkeypatch.setattr(_Search, "error_at", watched)
+    assert search(X=chunks).is_reached
+    assert reads
+    assert simulated
+    assert not any(simulated)
+
+
+def test_public_errors_are_found_without_the_rows_and_charge_no_cap():
+    shared = PrivacyAccountant(4)
+    found = search(points(strategy="optimal", accountant=shared), rows(d=2), target=0.4)
+    assert found.is_public
+    assert found.is_reached
+    assert len(found.rounds) == 1
+    assert shared.spent == found.epsilon == found.spent == found.rounds[0].epsilon < 4
+    elsewhere = search(points(strategy="optimal"), np.zeros((2000, 2)), target=0.4)
+    assert elsewhere.epsilon == found.epsilon
+    refuses(ValueError, "target must be at least", search, points(strategy="optimal", accountant=shared), rows(d=2), 1e-3)
+    assert shared.spent == found.epsilon
+
+
+def test_seeds_repeat_a_search():
+    found, again = search(points(random_state=3)), search(points(random_state=3))
+    assert found.rounds == again.rounds
+    assert np.array_equal(found.model.measure_.weights, again.model.measure_.weights)
+
+
+def test_widths_of_intervals_and_functions_of_a_model_are_targets(monkeypatch):
+    interval = LatentFactorSynthesizer.interval
+    monkeypatch.setattr(LatentFactorSynthesizer, "interval", lambda *given, **named: interval(*given, n_refits=8, **named))
+    model = LatentFactorSynthesizer(SCHEMA, n_factors=1, random_state=0)
+    found = search(model, table(), 0.4, 4, "width", statistic=lambda rows: rows[:, 1].mean())
+    assert found.is_reached
+    assert 0 < found.error <= 0.4
+    by_hand = search(PrivatePCA(1, bounds=(0, 1)), rows(d=2), 0.5, 4, lambda model: 1 / float(model.epsilon))
+    assert by_hand.rounds[-1].epsilon >= 2
+
+
+def test_units_are_protected_in_every_round():
+    labels = np.repeat(np.arange(500), 4)
+    found = search(points(max_rows_per_unit=2), target=0.2, unit=labels)
+    assert str(found.accountant.unit) == "given labels, at most 2 rows"
+    assert {entry.unit for entry in found.model.accountant_.ledger} == {"given labels, at most 2 rows"}
+    assert found.accountant.spent == found.spent <= 4
+
+
+def test_the_model_can_be_saved_and_keeps_its_whole_cost_but_is_not_fitted_again_unnoticed(tmp_path):
+    found = search()
+    found.model.save(tmp_path / "model.zip")
+    loaded = load(tmp_path / "model.zip")
+    assert loaded.accountant_.spent == pickle.loads(pickle.dumps(found.model)).accountant_.spent == 4
+    assert "fit_to_error" in repr(loaded.accountant_)
+    with pytest.raises(BudgetExceededError, match="closed record"):
+        found.model.fit(rows())
+
+
+def test_a_result_says_what_it_cost():
+    found = search()
+    assert "epsilon=4 was charged before the first fit" in str(found)
+    assert len(found.to_frame()) == len(found.to_records()) == len(found.rounds)
+    assert repr(found).startswith("<ErrorFit: reached")
+    assert "<table>" in found._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("words", "params"),
+    [
+        ("target must be a finite number greater than 0", {"target": 0}),
+        ("target must be a finite number greater than 0", {"target": math.nan}),
+        ("max_epsilon must be a finite number", {"max_epsilon": math.inf}),
+        ("max_epsilon must be a finite number", {"max_epsilon": 0}),
+        ("error must be one of", {"error": "w1"}),
+        ("error must be one that", {"error": "pairs"}),
+        ("error='width' needs", {"error": "width"}),
+        ("statistic must be None", {"statistic": np.mean}),
+        ("estimator must be an unfitted private estimator", {"estimator": OnlineSynthesizer()}),
+        ("estimator must be an unfitted private estimator", {"estimator": PrivateMeasureMechanism}),
+        ("bounds", {"estimator": points(bounds=(1, 0))}),
+    ],
+)
+def test_wrong_parameters_are_refused_before_any_charge(words, params):
+    shared = PrivacyAccountant(10)
+    estimator = params.pop("estimator", None) or points(accountant=shared)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        refuses((ValueError, TypeError), words, lambda: search(estimator, **params))
+    assert shared.spent == 0
+
+
+def test_an_error_that_is_no_number_is_said_once_it_was_seen():
+    refuses(ValueError, "error must give a number of at least 0", lambda: search(error=lambda model: "small"))
