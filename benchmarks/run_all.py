@@ -16,7 +16,7 @@ SCRIPTS = {
     "measures": ["transport.py", "accuracy_measure.py", "ranges.py", "hindsight.py", "accuracy_signed.py", "units.py"],
     "components": ["accuracy_pca.py", "spiked_pca.py", "pca_peers.py"],
     "streams": ["online.py", "counters.py", "mixed_streams.py"],
-    "choices": ["search.py", "planning.py", "private_facts.py"],
+    "choices": ["search.py", "fit_to_error.py", "planning.py", "private_facts.py"],
     "privacy": ["accounting.py", "samplers.py", "replays.py", "exact_losses.py", "matrix_tails.py", "audits.py", "evidence.py"],
     "tests": ["mutations.py", "injected_faults.py"],
     "robustness": ["threads.py", "hostile_files.py", "faults.py", "stream_kills.py", "resources.py", "bad_input.py", "messy_files.py"],

@@ -91,7 +91,7 @@ ROOMS = {
     "domain": (domain, domain.__all__),
     "measures": (measures, measures.__all__),
     "metrics": (metrics, metrics.__all__),
-    "planning": (model_selection, ["plan", "SpendingPlan"]),
+    "planning": (model_selection, ["plan", "SpendingPlan", "fit_to_error"]),
     "audits": (auditing, auditing.__all__),
     "pictures and cards": (plotting, plotting.__all__),
     "cards": (report, report.__all__),
@@ -104,7 +104,19 @@ ROOMS = {
 }
 # Results, which the package makes and a person reads; what mechanisms and sites say to each other; laws, whose errors are findings.
 MADE = {
-    *("AuditResult", "Gap", "PrivacyEvidence", "LinkedReport", "QualityReport", "SpendingPlan", "CardFacts", "Check", "Page", "Card"),
+    *(
+        "AuditResult",
+        "ErrorFit",
+        "Gap",
+        "PrivacyEvidence",
+        "LinkedReport",
+        "QualityReport",
+        "SpendingPlan",
+        "CardFacts",
+        "Check",
+        "Page",
+        "Card",
+    ),
     *("Guesses", "Question", "AuditDisplay", "BudgetDisplay", "EvidenceDisplay", "MeasureDisplay", "PlanDisplay", "PrivatePCADisplay"),
     *("StreamDisplay", "SynthesisDisplay", "Marginals", "Link"),
 }
@@ -316,6 +328,7 @@ GOOD = {  # of an argument wherever it is, of a class, and of a callable
     "train_synthetic_test_real": {"estimator": DecisionTreeClassifier(), "X_synthetic": people(), "X_real": people(), "target": "job"},
     "plan": {"n_samples": 100, "n_features": 1, "schema": None, "prior": None, "epsilons": [1.0]}
     | {"n_repeats": 2, "max_rows": 100, "time_limit": 1},
+    "fit_to_error": {"X": rows(100)[:, :1], "target": 0.5, "max_epsilon": 1.0, "error": "bound", "statistic": None, "unit": None},
     "audit_epsilon": dict(zip(("X", "X_neighbor"), auditing.worst_case_neighbors(PrivateMeasureMechanism(depth=2), 20), strict=True))
     | {"n_trials": 20, "epsilon": None, "delta": None},
     "audit_one_run": dict(zip(("canaries", "others"), auditing.isolated_canaries(PrivateMeasureMechanism(depth=2), 4), strict=True))

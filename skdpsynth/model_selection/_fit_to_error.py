@@ -35,9 +35,9 @@ _ROUNDS = 10  # the last one takes all that is left
 _FIRST = Fraction(1, 256)  # of the cap, in epsilon
 _LEAST_GROWTH, _LEAST_STEP, _MOST_GROWTH = 1.1, 1.5, 10.0  # of epsilon from round to round: after a miss, after two, and at most
 _FAR, _SHORT = 20.0, 4.0  # times an epsilon: a prediction beyond is a direction
-_AIM = 0.95  # of the target: a round that just misses costs far more than a little too much epsilon
+_AIM = 0.93  # of the target: a round that just misses costs far more than a little too much epsilon
 _SIMULATED = 3  # fits that predict, in a round
-_CAUTION = 1.08  # exponent of a predicted growth: the farther, the more margin
+_CAUTION = 1.1  # exponent of a predicted growth: the farther, the more margin
 _CLOSE = 0.05  # of a logarithm: near enough to read the rest off a straight line
 _RUNGS, _STEPS = 32, 3  # of a search without the rows, and of a bisection
 _REPEATS = 2  # of a simulated fit
@@ -491,8 +491,9 @@ def _charge_model(model: Any, cap: _Cap, last: Round, unit: Any) -> None:
 
 def _fit_once(search: _Search, epsilon: Fraction) -> ErrorFit:
     """Fit with an epsilon that follows from public numbers, as any fit."""
-    delta = search.cap.delta
-    model = search.fit(epsilon, delta, search.estimator.accountant)
+    delta, shared = search.cap.delta, search.estimator.accountant
+    own = PrivacyAccountant(epsilon, delta, neighboring=search.estimator.neighboring) if shared is None else shared
+    model = search.fit(epsilon, delta, own)
     assert search.error is not None
     error = search.error(model)
     facts = search.target, error, error <= search.target, True
