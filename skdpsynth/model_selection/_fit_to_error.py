@@ -34,6 +34,7 @@ from skdpsynth.privacy import (
 _ROUNDS = 10  # the last one takes all that is left
 _FIRST = Fraction(1, 256)  # of the cap, in epsilon
 _LEAST_GROWTH, _LEAST_STEP, _MOST_GROWTH = 1.1, 1.5, 10.0  # of epsilon from round to round: after a miss, after two, and at most
+_LAST_STEP = Fraction(5, 4)
 _FAR, _SHORT = 20.0, 4.0  # times an epsilon: a prediction beyond is a direction
 _AIM = 0.93  # of the target: a round that just misses costs far more than a little too much epsilon
 _SIMULATED = 3  # fits that predict, in a round
@@ -42,7 +43,7 @@ _CLOSE = 0.05  # of a logarithm: near enough to read the rest off a straight lin
 _RUNGS, _STEPS = 32, 3  # of a search without the rows, and of a bisection
 _REPEATS = 2  # of a simulated fit
 _SEEDS = 2**31
-_LEAST_CAP, _MOST_CAP = 1e-6, 1e6
+_LEAST_CAP, _MOST_CAP, _LEAST_EPSILON, _LEAST_TARGET = 1e-6, 1e6, 1e-9, 1e-300
 _KEPT_BACK = Fraction(1, 10**8)  # of rho, for the rounding of conversions
 _REST = "other rounds of fit_to_error, and the rest of its cap"
 _REMARK = "one of several fits of fit_to_error, which cost its max_epsilon together"
@@ -78,8 +79,7 @@ class ErrorFit(Result):
     epsilon, delta : Fraction
         The charge: the promise for all that was released.
     spent : Fraction
-        The epsilon that the rounds used. Of pure losses the privacy loss of this very result is at most that. Where a delta is spent it is
-        no more than a figure.
+        The epsilon that the rounds used. With pure losses it bounds the privacy loss of this very result; with a delta it is no guarantee.
     rounds : tuple of Round
         Each with `epsilon`, `delta` and `error`.
     accountant : PrivacyAccountant
@@ -179,7 +179,7 @@ class _Search:
     def error_at(self, rows: Table, schema: Any, delta: Fraction, epsilon: float) -> float:
         """Return the error of a fit to public rows, or to released ones."""
         per_unit = self.facts.rows_per_unit
-        changes = {"epsilon": epsilon / per_unit, "delta": delta, "accountant": None}
+        changes = {"epsilon": max(epsilon / per_unit, _LEAST_EPSILON), "delta": delta, "accountant": None}
         if per_unit > 1:
             changes["max_rows_per_unit"] = 1
         found = []
@@ -207,7 +207,7 @@ class _Search:
             return None
         if least > self.target:
             raise ValueError(
-                f"target must be at least {least:.4g}, the error at max_epsilon={high:g} whatever the data, got {self.target:g}; "
+                f"target must be at least {least:.4g}, the error at max_epsilon={high:g} on made-up rows of any kind, got {self.target:g}; "
                 "nothing was charged."
             )
         # Errors may rise in between, where sizes change: so the first rung that is enough, and then a bisection below it.
@@ -231,7 +231,10 @@ class _Search:
             return rest
         growth = math.exp(_predict(at, math.log(last), self.target * _AIM, low, high)) / float(last)
         growth = min(max(growth / _SHORT, _LEAST_STEP), _MOST_GROWTH) if growth > _FAR else growth**_CAUTION
-        return min(rest, _rounded(float(last) * growth))
+        found = _rounded(float(last) * growth)
+        if 2 * self.cap.amount(min(found, rest)) > self.cap.amount(rest):
+            found = found * _LAST_STEP  # no round could follow
+        return min(rest, found)
 
 
 def _rounded(epsilon: float) -> Fraction:
@@ -322,8 +325,8 @@ def fit_to_error(
     Parameters
     ----------
     estimator : estimator
-        An unfitted private estimator, no stream. Its ``epsilon`` is ignored; its ``delta`` is that of all
-        rounds together, and its ``accountant`` is charged `max_epsilon` before the first draw.
+        An unfitted private estimator, no stream. Its ``epsilon`` is ignored; its ``delta`` is that of all rounds together, and its
+        ``accountant`` is charged `max_epsilon` before the first draw.
     X : array-like, data frame or any other table
         The private rows, as `fit` takes them. They are read in each round.
     target : float
@@ -366,30 +369,24 @@ def fit_to_error(
 
     Notes
     -----
-    *Privacy.* All rounds together, and so the result, are max_epsilon-differentially private; (max_epsilon, delta) if delta > 0. Whether
-    there is a round, its epsilon, and the error that decides are functions of what earlier rounds released and of coins: simulations run
-    on rows of a released model. Pure rounds: given all before, a round moves the probability of its output by exp(e_k) at most, so all
-    of them by the exponential of the sum, which never exceeds max_epsilon. (For each result that holds with the sum of its own rounds,
-    `spent`: an ex-post guarantee [1]_.) With a delta: where every fit is charged in the rho of one kind of noise, rho adds up, and a sum
-    that is capped is valid for rho that earlier outputs chose [2]_ [3]_; else each of at most ten rounds has a tenth of delta, fixed in
-    advance, and epsilons add. The guide "Fit to an error" has the proofs.
-
-    *The rest does not return.* The cap is charged in full. To charge the sum alone would keep the promise of the account too, which is
-    the same filter with a larger budget. But figures for losses that were fixed in advance (`risk`, `epsilon_at`, conversions of rho)
-    would be wrong, because the sum followed from noise.
+    *Privacy.* All rounds together are max_epsilon-differentially private; (max_epsilon, delta) if delta > 0. Whether there is a round, its
+    epsilon, and the error that decides follow from earlier releases and coins: simulations run on rows of a released model. Given all
+    before, a pure round moves the probability of its output by exp(e_k) at most, so all of them by the exponential of the sum, which
+    never exceeds max_epsilon. (For each result its own sum, `spent`, is enough: an ex-post guarantee [1]_.) Where all fits are charged in
+    the rho of one kind of noise, a capped sum of rho is valid however it was chosen [2]_; else each of at most ten rounds has a tenth of
+    delta, and epsilons add. The guide "Fit to an error" has the proofs. It also says why the cap is charged in full, for good: figures
+    for losses that were fixed in advance, such as `risk`, would be wrong for a sum that followed from noise.
 
     *Nothing to search.* Where the error is the same for two made-up tables, it is taken for a public number. Then epsilon is found without
     the rows, and one fit is charged that epsilon, not the cap.
 
-    *Cost.* A target that 1/256 of the cap meets is met by the first round. Tests that read the data double epsilon [1]_ [4]_; figures for
-    this search are in the guide.
+    *Cost.* A target that 1/256 of the cap meets is met by the first round. Tests that read the data double epsilon [3]_.
 
     References
     ----------
     .. [1] Ligett, Neel, Roth, Waggoner, Wu (2017), "Accuracy first: selecting a differential privacy level for accuracy-constrained ERM".
-    .. [2] Rogers, Roth, Ullman, Vadhan (2016), "Privacy odometers and filters: pay-as-you-go composition".
-    .. [3] Whitehouse, Ramdas, Rogers, Wu (2023), "Fully-adaptive composition in differential privacy".
-    .. [4] Ghazi, Kamath, Knop, Kumar, Manurangsi, Zhang (2025), "Private hyperparameter tuning with ex-post guarantee".
+    .. [2] Whitehouse, Ramdas, Rogers, Wu (2023), "Fully-adaptive composition in differential privacy".
+    .. [3] Ghazi, Kamath, Knop, Kumar, Manurangsi, Zhang (2025), "Private hyperparameter tuning with ex-post guarantee".
 
     Examples
     --------
@@ -403,13 +400,12 @@ def fit_to_error(
     >>> found.model.sample(3).shape, found.model.accountant_.spent
     ((3, 1), Fraction(4, 1))
     """
-    if not is_real(target) or not 0 < target < math.inf:
-        raise ValueError(f"target must be a finite number greater than 0, got {short_repr(target)}; no finite epsilon gives no error.")
+    target = check_real("target", target, _LEAST_TARGET, more="no finite epsilon gives no error at all")
     check_real("max_epsilon", max_epsilon, _LEAST_CAP, _MOST_CAP, "the search may spend that much")
     if not isinstance(estimator, PrivateEstimator) or hasattr(estimator, "partial_fit"):
         raise TypeError(f"estimator must be an unfitted private estimator, and no stream, got {short_repr(estimator)}; give an instance.")
-    target, asked = float(target), (error, statistic, level)
-    search, shared, protected = _open(estimator, X, target, Fraction(check_epsilon(max_epsilon)), asked, unit)
+    most = Fraction(check_epsilon(max_epsilon))
+    search, shared, protected = _open(estimator, X, target, most, (error, statistic, level), unit)
     if (known := search.public_epsilon()) is not None:
         return _fit_once(search, known)
     cap = search.cap
@@ -420,12 +416,7 @@ def fit_to_error(
     finally:
         account.close()
     _charge_model(model, cap, rounds[-1], protected)
-    if not (is_reached := rounds[-1].error <= target):
-        warn(
-            f"target={target:g} is not reached with max_epsilon={float(cap.epsilon):g}, which is spent: after {len(rounds)} rounds the "
-            f"error is {rounds[-1].error:.4g}; plan for more rows, or a larger error.",
-            BudgetWarning,
-        )
+    is_reached = _warn_unless_reached(target, rounds, cap.epsilon)
     facts = target, rounds[-1].error, is_reached, False
     return ErrorFit(model, *facts, cap.epsilon, cap.delta, cap.spent(rounds), tuple(rounds), account)
 
@@ -475,7 +466,10 @@ def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[
             for each in issued:
                 warn(str(each.message), each.category)
             return model, rounds
-        epsilon = search.next_epsilon(at or _power_law(rounds), rounds, rest)
+        try:
+            epsilon = search.next_epsilon(at or _power_law(rounds), rounds, rest)
+        except Exception:  # released rows may be such that a fit refuses them; what is spent is spent, so the search goes on
+            epsilon = search.next_epsilon(_power_law(rounds), rounds, rest)
 
 
 def _charge_model(model: Any, cap: _Cap, last: Round, unit: Any) -> None:
@@ -489,12 +483,23 @@ def _charge_model(model: Any, cap: _Cap, last: Round, unit: Any) -> None:
     model.accountant_ = record
 
 
+def _warn_unless_reached(target: float, rounds: list[Round], epsilon: Fraction) -> bool:
+    if rounds[-1].error <= target:
+        return True
+    warn(
+        f"target={target:g} is not reached with epsilon={float(epsilon):g}, which is spent: after {len(rounds)} rounds the error is "
+        f"{rounds[-1].error:.4g}; plan for more rows, or a larger error.",
+        BudgetWarning,
+    )
+    return False
+
+
 def _fit_once(search: _Search, epsilon: Fraction) -> ErrorFit:
     """Fit with an epsilon that follows from public numbers, as any fit."""
     delta, shared = search.cap.delta, search.estimator.accountant
     own = PrivacyAccountant(epsilon, delta, neighboring=search.estimator.neighboring) if shared is None else shared
     model = search.fit(epsilon, delta, own)
     assert search.error is not None
-    error = search.error(model)
-    facts = search.target, error, error <= search.target, True
-    return ErrorFit(model, *facts, epsilon, delta, epsilon, (Round(epsilon, delta, error),), model.accountant_)
+    rounds = [Round(epsilon, delta, search.error(model))]
+    facts = search.target, rounds[0].error, _warn_unless_reached(search.target, rounds, epsilon), True
+    return ErrorFit(model, *facts, epsilon, delta, epsilon, tuple(rounds), model.accountant_)
