@@ -54,7 +54,7 @@ ErrorOfModel = Callable[[Any], float]
 
 
 @dataclass(frozen=True)
-class Round:
+class FitRound:
     """One fit of a search."""
 
     epsilon: Fraction
@@ -80,7 +80,7 @@ class ErrorFit(Result):
         The charge: the promise for all that was released.
     spent : Fraction
         The epsilon that the rounds used. With pure losses it bounds the privacy loss of this very result; with a delta it is no guarantee.
-    rounds : tuple of Round
+    rounds : tuple of FitRound
         Each with `epsilon`, `delta` and `error`.
     accountant : PrivacyAccountant
         Record of the rounds.
@@ -98,7 +98,7 @@ class ErrorFit(Result):
     epsilon: Fraction
     delta: Fraction
     spent: Fraction
-    rounds: tuple[Round, ...]
+    rounds: tuple[FitRound, ...]
     accountant: PrivacyAccountant
 
     def to_records(self) -> list[dict[str, Any]]:
@@ -136,10 +136,10 @@ class _Cap:
     def amount(self, epsilon: Fraction) -> Fraction:
         return Fraction(rho_of_epsilon(epsilon, self.delta, gaussian=self.kind == "gaussian")) if self.kind else epsilon
 
-    def spent(self, rounds: list[Round]) -> Fraction:
+    def spent(self, rounds: list[FitRound]) -> Fraction:
         return self._epsilon(sum((self.amount(each.epsilon) for each in rounds), Fraction(0)))
 
-    def rest(self, rounds: list[Round]) -> Fraction:
+    def rest(self, rounds: list[FitRound]) -> Fraction:
         """Return the epsilon of a round that takes all that is left, or 0."""
         most = self.amount(self.epsilon) * (1 - _KEPT_BACK if self.kind else 1)
         left = most - sum(self.amount(each.epsilon) for each in rounds)
@@ -219,7 +219,7 @@ class _Search:
             low, best = (low, tried) if at(float(tried)) <= self.target else (tried, best)
         return best
 
-    def next_epsilon(self, at: Callable[[float], float], rounds: list[Round], rest: Fraction) -> Fraction:
+    def next_epsilon(self, at: Callable[[float], float], rounds: list[FitRound], rest: Fraction) -> Fraction:
         """Return the epsilon of the next round, from what is predicted to be enough.
 
         A prediction over more than a factor of twenty is often wrong, so the next round then is a step on the way.
@@ -242,7 +242,7 @@ def _rounded(epsilon: float) -> Fraction:
     return Fraction(f"{epsilon:.3g}")
 
 
-def _power_law(rounds: list[Round]) -> Callable[[float], float]:
+def _power_law(rounds: list[FitRound]) -> Callable[[float], float]:
     """Return the error by epsilon on a line through the last two rounds, on logarithmic scales; in inverse proportion after the first."""
     (*_, before, last), power = [rounds[0], *rounds], -1.0
     if min(last.error, before.error) > 0 and last.epsilon > before.epsilon:
@@ -405,7 +405,7 @@ def fit_to_error(
     if not isinstance(estimator, PrivateEstimator) or hasattr(estimator, "partial_fit"):
         raise TypeError(f"estimator must be an unfitted private estimator, and no stream, got {short_repr(estimator)}; give an instance.")
     most = Fraction(check_epsilon(max_epsilon))
-    search, shared, protected = _open(estimator, X, target, most, (error, statistic, level), unit)
+    search, shared, protected = _prepare(estimator, X, target, most, (error, statistic, level), unit)
     if (known := search.public_epsilon()) is not None:
         return _fit_once(search, known)
     cap = search.cap
@@ -421,7 +421,7 @@ def fit_to_error(
     return ErrorFit(model, *facts, cap.epsilon, cap.delta, cap.spent(rounds), tuple(rounds), account)
 
 
-def _open(
+def _prepare(
     estimator: Any, X: Table, target: float, epsilon: Fraction, error: tuple[Any, Any, float], unit: Any
 ) -> tuple[_Search, PrivacyAccountant | None, Any]:
     """Check all that can be checked, read the rows once, and decide by public plans how rounds are charged."""
@@ -444,8 +444,8 @@ def _open(
     return _Search(estimator, X, unit, of_model, may_be_public, error[0] != "width", target, cap, facts, seeds), shared, protected
 
 
-def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[Round]]:
-    cap, rounds = search.cap, list[Round]()
+def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[FitRound]]:
+    cap, rounds = search.cap, list[FitRound]()
     epsilon, delta = cap.epsilon * _FIRST, cap.delta_of_round
     while True:
         rest = cap.rest(rounds)
@@ -460,7 +460,7 @@ def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[
             rows = model.sample(random_state=int(search.seeds.randint(_SEEDS)))
             at = partial(search.error_at, rows, getattr(model, "schema_", None), delta)
         error = at(float(epsilon)) if at and search.error is None else search.error(model)  # type: ignore[misc]
-        rounds.append(Round(epsilon, delta, error))
+        rounds.append(FitRound(epsilon, delta, error))
         rest = cap.rest(rounds)
         if rounds[-1].error <= search.target or rest <= epsilon or len(rounds) == _ROUNDS:
             for each in issued:
@@ -472,7 +472,7 @@ def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[
             epsilon = search.next_epsilon(_power_law(rounds), rounds, rest)
 
 
-def _charge_model(model: Any, cap: _Cap, last: Round, unit: Any) -> None:
+def _charge_model(model: Any, cap: _Cap, last: FitRound, unit: Any) -> None:
     """Give a model a ledger that has the cost of all rounds beside its own releases, so that nobody takes it for a fit alone."""
     record = PrivacyAccountant(cap.epsilon, cap.delta, neighboring=model.neighboring, unit=unit)
     record._planned, record.remark = True, _REMARK  # the account of the rounds was the filter; this only repeats its sum
@@ -483,7 +483,7 @@ def _charge_model(model: Any, cap: _Cap, last: Round, unit: Any) -> None:
     model.accountant_ = record
 
 
-def _warn_unless_reached(target: float, rounds: list[Round], epsilon: Fraction) -> bool:
+def _warn_unless_reached(target: float, rounds: list[FitRound], epsilon: Fraction) -> bool:
     if rounds[-1].error <= target:
         return True
     warn(
@@ -500,6 +500,6 @@ def _fit_once(search: _Search, epsilon: Fraction) -> ErrorFit:
     own = PrivacyAccountant(epsilon, delta, neighboring=search.estimator.neighboring) if shared is None else shared
     model = search.fit(epsilon, delta, own)
     assert search.error is not None
-    rounds = [Round(epsilon, delta, search.error(model))]
+    rounds = [FitRound(epsilon, delta, search.error(model))]
     facts = search.target, rounds[0].error, _warn_unless_reached(search.target, rounds, epsilon), True
     return ErrorFit(model, *facts, epsilon, delta, epsilon, tuple(rounds), model.accountant_)
