@@ -18,9 +18,11 @@ from skdpsynth._text import Result, format_number
 from skdpsynth._validation import check_choice, check_real, is_real, short_repr, warn
 from skdpsynth.exceptions import BudgetWarning
 from skdpsynth.fitting import Facts, PrivateEstimator
-from skdpsynth.metrics import Table, marginal_total_variation
+from skdpsynth.frames import Unit
+from skdpsynth.metrics import SchemaLike, Table, marginal_total_variation
 from skdpsynth.model_selection._plan import make_setting
 from skdpsynth.privacy import (
+    AccountantLike,
     PrivacyAccountant,
     PrivacyLoss,
     check_delta,
@@ -171,12 +173,12 @@ class _Search:
     facts: Facts
     seeds: np.random.RandomState
 
-    def fit(self, epsilon: Fraction, delta: Fraction, accountant: Any) -> Any:
+    def fit(self, epsilon: Fraction, delta: Fraction, accountant: AccountantLike) -> Any:
         seed = None if self.estimator.random_state is None else int(self.seeds.randint(_SEEDS))
         changes = {"epsilon": epsilon, "delta": delta, "accountant": accountant, "random_state": seed}
         return clone(self.estimator).set_params(**changes).fit(self.X, unit=self.unit)
 
-    def error_at(self, rows: Table, schema: Any, delta: Fraction, epsilon: float) -> float:
+    def error_at(self, rows: Table, schema: SchemaLike, delta: Fraction, epsilon: float) -> float:
         """Return the error of a fit to public rows, or to released ones."""
         per_unit = self.facts.rows_per_unit
         changes = {"epsilon": max(epsilon / per_unit, _LEAST_EPSILON), "delta": delta, "accountant": None}
@@ -199,7 +201,7 @@ class _Search:
         try:
             ground = make_setting(clone(self.estimator), None, None, self.facts.n_features, None).ground
             uneven, even = ground.rows(self.facts.n_samples, rng), ground.uniform(self.facts.n_samples, rng)
-            at, others = (partial(self.error_at, rows, None, self.cap.delta) for rows in (uneven, even))
+            at, others = (partial(self.error_at, rows, {}, self.cap.delta) for rows in (uneven, even))
             least = at(high := float(self.cap.epsilon))
             if least != others(high) or not math.isfinite(least):
                 return None
@@ -271,7 +273,7 @@ def _predict(at: Callable[[float], float], start: float, target: float, low: flo
     return min(max(x + (goal - y) / slope, low), high)
 
 
-def _error_of(estimator: Any, error: object, statistic: Any, level: object) -> ErrorOfModel | None:
+def _error_of(estimator: PrivateEstimator, error: object, statistic: object, level: object) -> ErrorOfModel | None:
     """Return the function of a model that an error is, None for TV2 by simulation; or refuse it."""
     kind, has_schema = type(estimator).__name__, "schema" in estimator.get_params(deep=False)
     name = error if callable(error) else check_choice("error", error, ERRORS, " or a function of the fitted model")
@@ -294,12 +296,12 @@ def _error_of(estimator: Any, error: object, statistic: Any, level: object) -> E
     return partial(_checked, name if callable(name) else attrgetter(_ATTRIBUTES[name]))
 
 
-def _width(model: Any, statistic: Any, level: Any) -> float:
+def _width(model: BaseEstimator, statistic: object, level: object) -> float:
     interval = model.interval(statistic, level, random_state=0)  # no noise: rows of a released model
     return float(np.max(np.asarray(interval.high) - np.asarray(interval.low)))
 
 
-def _checked(error: Callable[[Any], Any], model: Any) -> float:
+def _checked(error: Callable[[Any], Any], model: BaseEstimator) -> float:
     value = error(model)
     if not is_real(value) or not value >= 0:
         raise ValueError(f"error must give a number of at least 0 of every fitted model, got {short_repr(value)}; try it on a model.")
@@ -315,7 +317,7 @@ def fit_to_error(
     error: str | ErrorOfModel = "auto",
     statistic: Callable[[Table], ArrayLike] | None = None,
     level: float = 0.95,
-    unit: Any = None,
+    unit: Unit = None,
 ) -> ErrorFit:
     """Fit an estimator with about the least epsilon that reaches a stated error, and at most `max_epsilon`.
 
@@ -339,7 +341,7 @@ def fit_to_error(
         interval of `statistic`. "auto": "pairs" for estimators with a schema, else "wasserstein". A function gets a fitted model, and
         returns its error. **It must not read the private rows.**
     statistic : callable, default=None
-        Of a table, as `interval` takes it; with "width" only. Of several numbers the widest interval counts.
+        A function of a table, as `interval` takes it; with "width" only. If it gives several numbers, the widest interval counts.
     level : float, default=0.95
         The level of that interval.
     unit : str, int or array-like, default=None
@@ -422,7 +424,7 @@ def fit_to_error(
 
 
 def _prepare(
-    estimator: Any, X: Table, target: float, epsilon: Fraction, error: tuple[Any, Any, float], unit: Any
+    estimator: PrivateEstimator, X: Table, target: float, epsilon: Fraction, error: tuple[Any, Any, float], unit: Unit
 ) -> tuple[_Search, PrivacyAccountant | None, Any]:
     """Check all that can be checked, read the rows once, and decide by public plans how rounds are charged."""
     check_neighboring(estimator.neighboring)
@@ -458,7 +460,7 @@ def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[
         at = None
         if search.is_simulated and hasattr(model, "sample"):  # its rows were released, so fits to them are post-processing
             rows = model.sample(random_state=int(search.seeds.randint(_SEEDS)))
-            at = partial(search.error_at, rows, getattr(model, "schema_", None), delta)
+            at = partial(search.error_at, rows, getattr(model, "schema_", {}), delta)
         error = at(float(epsilon)) if at and search.error is None else search.error(model)  # type: ignore[misc]
         rounds.append(FitRound(epsilon, delta, error))
         rest = cap.rest(rounds)
@@ -472,7 +474,7 @@ def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[
             epsilon = search.next_epsilon(_power_law(rounds), rounds, rest)
 
 
-def _charge_model(model: Any, cap: _Cap, last: FitRound, unit: Any) -> None:
+def _charge_model(model: PrivateEstimator, cap: _Cap, last: FitRound, unit: Unit) -> None:
     """Give a model a ledger that has the cost of all rounds beside its own releases, so that nobody takes it for a fit alone."""
     record = PrivacyAccountant(cap.epsilon, cap.delta, neighboring=model.neighboring, unit=unit)
     record._planned, record.remark = True, _REMARK  # the account of the rounds was the filter; this only repeats its sum
