@@ -173,7 +173,7 @@ class _Search:
     facts: Facts
     seeds: np.random.RandomState
 
-    def fit(self, epsilon: Fraction, delta: Fraction, accountant: AccountantLike) -> Any:
+    def fit_rows(self, epsilon: Fraction, delta: Fraction, accountant: AccountantLike) -> Any:
         seed = None if self.estimator.random_state is None else int(self.seeds.randint(_SEEDS))
         changes = {"epsilon": epsilon, "delta": delta, "accountant": accountant, "random_state": seed}
         return clone(self.estimator).set_params(**changes).fit(self.X, unit=self.unit)
@@ -455,7 +455,7 @@ def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[
         hand = account.child(epsilon, delta, name=f"round {len(rounds) + 1}", rho=cap.kind)
         with warnings.catch_warnings(record=True) as issued:  # only those of the last round say something about the result
             warnings.simplefilter("always")
-            model = search.fit(epsilon, delta, hand)
+            model = search.fit_rows(epsilon, delta, hand)
         hand.close()
         at = None
         if search.is_simulated and hasattr(model, "sample"):  # its rows were released, so fits to them are post-processing
@@ -500,7 +500,7 @@ def _fit_once(search: _Search, epsilon: Fraction) -> ErrorFit:
     """Fit with an epsilon that follows from public numbers, as any fit."""
     delta, shared = search.cap.delta, search.estimator.accountant
     own = PrivacyAccountant(epsilon, delta, neighboring=search.estimator.neighboring) if shared is None else shared
-    model = search.fit(epsilon, delta, own)
+    model = search.fit_rows(epsilon, delta, own)
     assert search.error is not None
     rounds = [FitRound(epsilon, delta, search.error(model))]
     facts = search.target, rounds[0].error, _warn_unless_reached(search.target, rounds, epsilon), True
