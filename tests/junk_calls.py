@@ -82,7 +82,7 @@ SLOW = {
     "audit_one_run",
     "privacy_evidence",
 }
-CALLED = {"statistic", "scoring", "event", "ask", "score"}
+CALLED = {"error", "statistic", "scoring", "event", "ask", "score"}
 WRITTEN = ("scratch", "out")  # arguments that results are written to
 ROOMS = {
     "accountants": (privacy, ["PrivacyAccountant"]),
