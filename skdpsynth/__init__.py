@@ -32,6 +32,18 @@ __all__ = [
     "show_progress",
 ]
 
+# Short names of the papers, names of other libraries, and names of a room, with what they are here.
+_MEANT = {
+    **dict.fromkeys(("PMM", "PrivateMeasure"), "PrivateMeasureMechanism"),
+    **dict.fromkeys(("PSMM", "SignedMeasure"), "SignedMeasureMechanism"),
+    **dict.fromkeys(("PCA", "DPPCA"), "PrivatePCA"),
+    **dict.fromkeys(("DPFM", "AIM", "MST", "PrivBayes", "GaussianCopulaSynthesizer", "Synthesizer"), "LatentFactorSynthesizer"),
+    **dict.fromkeys(("HMASynthesizer", "LinkedSynthesizer"), "LinkedTablesSynthesizer"),
+    **dict.fromkeys(("BudgetAccountant", "Accountant"), "PrivacyAccountant"),
+    **{name: f"domain.{name}" for name in ("Children", "Schema")},
+    "PrivateSearchCV": "model_selection.PrivateSearchCV",
+}
+
 
 def _open() -> None:
     """Import all rooms, including those whose classes only a saved file names, and export the public names.
@@ -64,7 +76,8 @@ def __getattr__(name: str) -> Any:
         _open()
         if name in globals():  # a room as well: imported, it is an attribute of the package
             return globals()[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    hint = f"; did you mean {__name__}.{_MEANT[name]}?" if name in _MEANT else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -34,6 +35,27 @@ def test_a_name_that_the_package_lacks_is_said_as_python_says_it():
         skdpsynth.PrivatePCS  # noqa: B018
     with pytest.raises(ImportError, match="cannot import name 'Nothing'"):
         from skdpsynth import Nothing  # noqa: F401
+
+
+MEANT = {
+    "PMM": "PrivateMeasureMechanism",
+    "PSMM": "SignedMeasureMechanism",
+    "DPPCA": "PrivatePCA",
+    "AIM": "LatentFactorSynthesizer",
+    "HMASynthesizer": "LinkedTablesSynthesizer",
+    "BudgetAccountant": "PrivacyAccountant",
+    "Schema": "domain.Schema",
+    "Children": "domain.Children",
+    "PrivateSearchCV": "model_selection.PrivateSearchCV",
+}
+
+
+@pytest.mark.parametrize(("name", "meant"), MEANT.items())
+def test_a_name_of_the_papers_or_of_another_library_is_answered_by_that_of_here(name, meant):
+    with pytest.raises(AttributeError, match=rf"^module 'skdpsynth' has no attribute '{name}'; did you mean skdpsynth\.{meant}\?$"):
+        getattr(skdpsynth, name)
+    assert attrgetter(meant)(skdpsynth)
+    assert not hasattr(skdpsynth, name)
 
 
 def test_a_room_is_an_attribute_and_a_file_loads_in_a_program_that_has_imported_nothing_else(tmp_path):
