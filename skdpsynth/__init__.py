@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from skdpsynth.persistence import load
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.synthesis import (
+        AreaSynthesizer,
         LatentFactorSynthesizer,
         LinkedTablesSynthesizer,
         LowDimSynthesizer,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AreaSynthesizer",
     "LatentFactorSynthesizer",
     "LinkedTablesSynthesizer",
     "LowDimSynthesizer",
@@ -58,6 +60,7 @@ def _open() -> None:
     from skdpsynth.persistence import load
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.synthesis import (
+        AreaSynthesizer,
         LatentFactorSynthesizer,
         LinkedTablesSynthesizer,
         LowDimSynthesizer,
@@ -66,7 +69,7 @@ def _open() -> None:
         SignedMeasureMechanism,
     )
 
-    tables = LatentFactorSynthesizer, LinkedTablesSynthesizer
+    tables = AreaSynthesizer, LatentFactorSynthesizer, LinkedTablesSynthesizer
     numbers = LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, SignedMeasureMechanism
     globals().update({thing.__name__: thing for thing in (*tables, *numbers, PrivatePCA, PrivacyAccountant, load, show_progress)})
 

@@ -1,5 +1,6 @@
 """Synthesizers: fit on private rows, sample synthetic ones."""
 
+from skdpsynth.synthesis._areas import AreaSynthesizer
 from skdpsynth.synthesis._base import PrivateSynthesizer
 from skdpsynth.synthesis._intervals import Interval
 from skdpsynth.synthesis._latent_factor import LatentFactorSynthesizer
@@ -10,6 +11,7 @@ from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
 from skdpsynth.synthesis._signed_measure import SignedMeasureMechanism
 
 __all__ = [
+    "AreaSynthesizer",
     "Interval",
     "LatentFactorSynthesizer",
     "LinkedTablesSynthesizer",

@@ -23,7 +23,7 @@ from skdpsynth.synthesis._conditional import ConditionalSynthesizer
 from skdpsynth.synthesis._latent_marginals import MarginalsStrategy, model_attributes
 from skdpsynth.synthesis._latent_planning import MAX_CODES, least_rows
 from skdpsynth.synthesis._latent_scores import ScoresStrategy
-from skdpsynth.tables import close_schema, continue_table, encode, open_columns, schema_of_box, start_table
+from skdpsynth.tables import TableFormat, close_schema, continue_table, encode, open_columns, schema_of_box, start_table
 
 _STRATEGIES: dict[str, MarginalsStrategy | ScoresStrategy] = {"marginals": MarginalsStrategy(), "scores": ScoresStrategy()}
 _MAX_STRATA = 10
@@ -223,13 +223,15 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         self.n_jobs = n_jobs
 
     def _open_table(self, X: Table) -> tuple[Rows, dict[str, Any]]:
-        if isinstance(X, Rows):  # of a stream, which has read them
-            assert self._block is not None
-            reader = self._block.reader
-            names = ("_container", "n_features_in_", "feature_names_in_")
-            self.__dict__.update({name: vars(reader)[name] for name in names if name in vars(reader)})
-            self._open_prior(reader.schema_)
-            return X, {"schema": reader.schema_.coded}
+        if isinstance(X, Rows):  # of a stream, or of areas, which have read them
+            if self._block is not None:
+                reader, names = self._block.reader, ("_container", "n_features_in_", "feature_names_in_")
+                self.__dict__.update({name: vars(reader)[name] for name in names if name in vars(reader)})
+                schema = reader.schema_
+            else:  # see `_for_read_rows`
+                schema, self.n_features_in_ = self._container.schema, len(self._container.columns)
+            self._open_prior(schema)
+            return X, {"schema": schema.coded}
         if self.prior is not None:
             are_paths = isinstance(self.prior, str | os.PathLike) and isinstance(X, str | os.PathLike)
             if self.prior is X or (are_paths and os.path.realpath(self.prior) == os.path.realpath(X)):  # seen without reading rows
@@ -239,6 +241,11 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         schema, missing = private_columns(self._container, rows, MAX_CODES + 1)  # no column has more codes, whatever is found
         self._check_missing(missing)
         return rows, {"schema": schema, "missing": missing}
+
+    def _for_read_rows(self, table: TableFormat) -> "LatentFactorSynthesizer":
+        """Return this, unfitted, for rows of a table of this format that another estimator has read."""
+        self.schema, self._container = table.schema, table
+        return self
 
     def _open_prior(self, schema: Schema) -> None:
         if self.prior is not None and self.strategy == "marginals":

@@ -1,0 +1,119 @@
+"""Areas in areas: a public tree."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from skdpsynth._validation import short_repr
+from skdpsynth.domain._functional_dependencies import Determines
+from skdpsynth.domain._kinds import Nominal, first_duplicate, is_name, list_names
+from skdpsynth.persistence import savable
+
+
+@savable
+@dataclass(frozen=True)
+class Hierarchy:
+    """Areas in areas, such as tracts in counties in states: a public tree.
+
+    Parameters
+    ----------
+    levels : list of columns
+        Names of the columns that say where a row is, the largest areas first. Only the last one is read: the others follow from it, and a
+        table may lack them.
+    tree : dict
+        From each of the largest areas to the areas in it, and so on; the smallest are lists. With one level, a list. Areas are all text or
+        all whole numbers, and each name of the last level stands once: so put "county-tract" where the number of a tract is one of its county.
+    default : area, default=None
+        The smallest area in which a row counts whose area is missing or unknown. None: the first.
+
+    See Also
+    --------
+    skdpsynth.AreaSynthesizer : Counts of areas that add up, and rows below them.
+    Determines : The rule by which larger areas follow.
+
+    Examples
+    --------
+    >>> from skdpsynth.domain import Hierarchy
+    >>> places = Hierarchy(["county", "town"], {"north": ["Ash", "Elm"], "south": ["Oak"]})
+    >>> places.areas
+    (('north', 'south'), ('Ash', 'Elm', 'Oak'))
+    >>> [parent.tolist() for parent in places.parents]
+    [[0, 0], [0, 0, 1]]
+    """
+
+    levels: Any
+    tree: Any
+    default: Any = field(default=None)
+
+    def __post_init__(self) -> None:
+        levels = tuple(self.levels) if isinstance(self.levels, list | tuple) else ()
+        if not levels or not all(map(is_name, levels)) or len(set(levels)) < len(levels):
+            raise ValueError(f"levels must be a list of different columns, the largest areas first, got {short_repr(self.levels)}.")
+        vars(self).update(levels=levels, tree=_plain_tree(self.tree, len(levels), list_names(levels)))
+        names = [area for areas in self.areas for area in areas]
+        if not (all(type(name) is str for name in names) or all(type(name) is int for name in names)):
+            raise ValueError("tree must have areas that are all text or all whole numbers, got others; write them as text.")
+        for level, areas in zip(self.levels, self.areas, strict=True):
+            if len(set(areas)) < len(areas):
+                raise ValueError(
+                    f"tree must name each area of {list_names([level])} once, got {short_repr(first_duplicate(areas))} twice; put the larger "
+                    "area before its name, in the tree and in the table."
+                )
+        if self.default is not None and self.default not in self.areas[-1]:
+            raise ValueError(f"default must be one of the smallest areas or None, got {short_repr(self.default)}; name one of them.")
+
+    @property
+    def areas(self) -> tuple[tuple, ...]:
+        """Names of the areas of each level; areas in one area stand together."""
+        found, level = [], [self.tree]
+        for _ in self.levels[1:]:
+            found.append(tuple(area for part in level for area in part))
+            level = [within for part in level for within in part.values()]
+        return (*found, tuple(area for part in level for area in part))
+
+    @property
+    def parents(self) -> tuple[np.ndarray, ...]:
+        """For each level, the number of the area of the level before that each area lies in; 0 on the first level, the whole."""
+        found, level = [np.zeros(len(self.tree), dtype=np.int64)], [self.tree]
+        for _ in self.levels[1:]:
+            level = [within for part in level for within in part.values()]
+            found.append(np.repeat(np.arange(len(level)), list(map(len, level))))
+        return tuple(found)
+
+    @property
+    def smallest(self) -> np.ndarray:
+        """For each level, from the whole on, the area that each of the smallest areas lies in, shape (n_levels + 1, n_areas)."""
+        found = [np.arange(len(self.areas[-1]))]
+        for parents in reversed(self.parents):
+            found.append(parents[found[-1]])
+        return np.array(found[::-1])
+
+    def columns(self, present: Sequence[Hashable]) -> tuple[dict[Hashable, Nominal], list[Determines]]:
+        """Return kinds and rules of the columns of levels that a table has, or refuse a table without the last one."""
+        *larger, last = self.levels
+        if last not in present:
+            raise ValueError(f"X must have the column {list_names([last])} of the smallest areas; add it, or give another hierarchy.")
+        default = self.areas[-1][0] if self.default is None else self.default
+        kinds, rules = {last: _areas_kind(self.areas[-1], default)}, []
+        for place, name in enumerate(larger):
+            if name in present:
+                kinds[name] = _areas_kind(self.areas[place])
+                above = (self.areas[place][number] for number in self.smallest[place + 1].tolist())
+                rules.append(Determines(last, name, dict(zip(self.areas[-1], above, strict=True))))
+        return kinds, rules
+
+
+def _areas_kind(areas: tuple, default: Any = None) -> Nominal:
+    if len(areas) < 2:
+        raise ValueError(f"tree must have at least two areas on each level, got {short_repr(areas[0])} alone; leave the level out.")
+    return Nominal(list(areas), other=default)
+
+
+def _plain_tree(tree: Any, n_levels: int, names: str) -> Any:
+    is_right = isinstance(tree, Mapping) if n_levels > 1 else isinstance(tree, list | tuple)
+    if not is_right or not len(tree):
+        kind = "a dict from areas to the areas in them" if n_levels > 1 else "a list of the smallest areas"
+        raise ValueError(f"tree must have one depth, that of {names}, and be {kind} there, got {short_repr(tree)}.")
+    return {area: _plain_tree(within, n_levels - 1, names) for area, within in tree.items()} if n_levels > 1 else tuple(tree)

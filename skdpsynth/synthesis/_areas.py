@@ -1,0 +1,453 @@
+"""The synthesizer of areas in areas."""
+
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from skdpsynth._validation import Between, check_parameters, short_repr
+from skdpsynth.domain import AllowedCells, BoundsLike, Hierarchy, Schema, SchemaLike, is_name, list_names
+from skdpsynth.fitting import Budget, Facts, Plan, check_part, clone_part, fit_part
+from skdpsynth.frames import Rows, Table, TableKind, concatenate, open_source
+from skdpsynth.measures import level_shares, tree_least_squares, whole_counts
+from skdpsynth.persistence import savable
+from skdpsynth.privacy import AccountantLike, Mechanism, PrivacyLoss, Seed, losses_of_kind, mechanism
+from skdpsynth.statistics import Coding, Marginals, total
+from skdpsynth.synthesis._base import BATCH, PrivateSynthesizer
+from skdpsynth.synthesis._latent_factor import LatentFactorSynthesizer
+from skdpsynth.synthesis._latent_planning import MAX_CODES
+from skdpsynth.tables import TableFormat, continue_table, encode, start_table
+
+WHOLE = "whole"  # the level above all others, in the keys of counts
+_MOST_COUNTS = 1 << 24  # of the smallest areas
+
+
+@dataclass(frozen=True, kw_only=True)
+class _AreasPlan(Plan):
+    noises: Mapping[str, Mechanism]  # of each level that is counted, by its name
+    inner: LatentFactorSynthesizer
+    inner_facts: Facts
+    n_samples: int | None
+
+
+@savable
+class AreaSynthesizer(PrivateSynthesizer):
+    """Synthetic tables with areas in areas: counts of areas that add up from level to level, and rows that agree with them.
+
+    It counts each area of a public tree, in each cell of a few columns such as sex and age group, and joins the noisy counts of all levels
+    to whole numbers of at least 0 that add up. All other columns follow the model of a `LatentFactorSynthesizer`, in which larger areas
+    are a column. A sample of the default size has exactly the released counts.
+
+    Parameters
+    ----------
+    schema : dict, Schema or path of a file, default=None
+        Public facts about each column but those of areas, as `LatentFactorSynthesizer` takes them; bounds and levels must be public. None:
+        all columns are numbers within `bounds`, and there is no hierarchy.
+    hierarchy : Hierarchy, default=None
+        The public tree of areas, and the columns that say where a row is. A missing or unknown area counts as its default. None: the
+        whole table is one area.
+    by : list of columns, default=()
+        Columns of few levels, whose combinations are counted in each area. One rule of the schema may name one of them only.
+    synthesizer : LatentFactorSynthesizer, default=None
+        The unfitted model of all other columns: it is cloned, and gets the parameters of a fit. It sees the column of the smallest areas
+        with areas of level `groups` in it. None: one with the default parameters.
+    groups : "auto" or column, default="auto"
+        The level of `hierarchy` on which other columns may differ from area to area. "auto": the last one of at most 64 areas.
+    counts_share : float, default=0.7
+        Share of the budget for the counts of areas; the model of other columns gets the rest. Shares are of rho where all noise is Gaussian.
+    epsilon : float, default=1.0
+        The whole budget of one `fit`. ``float("inf")``: no noise, not private.
+    delta : float, default=0.0
+        0: pure differential privacy. Above 0 the noise is Gaussian where that is less; 1e-6 is common.
+    bounds : tuple or dict, default=None
+        Public bounds of all columns, used where `schema` is None: ``(low, high)``, or ``{column: (low, high)}``. None: (0, 1), with a
+        `BoundsWarning`.
+    neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated from the counts.
+    max_rows_per_unit : int, default=1
+        Where `fit` gets a `unit`: the most rows of each that count, chosen at random, a public number. `epsilon` protects all of them.
+    accountant : PrivacyAccountant, str or path-like, default=None
+        A shared budget, or the path of its ledger, charged all of `epsilon` and `delta` before the first draw. None: a new one a `fit`.
+    random_state : int, RandomState or None, default=None
+        None: secure noise. A seed makes the noise reproducible and the result *not private*.
+    n_jobs : int, default=None
+        Threads for counting; results do not depend on it. None: 1, or what ``joblib.parallel_config`` says.
+
+    Attributes
+    ----------
+    schema_ : Schema
+        With the columns of areas.
+    counts_ : dict of str to int64 ndarray
+        The released counts by level ("whole", then the names of levels) with an axis of areas, in the order of ``hierarchy.areas``, and one
+        for each column of `by`. They are at least 0 and add up.
+    noisy_counts_ : dict of str to int64 ndarray
+        The counts as they were released, with noise, of each level that was counted.
+    noise_errors_ : dict of str to float
+        The standard deviation of the noise of each count in `noisy_counts_`.
+    synthesizer_ : LatentFactorSynthesizer
+        The fitted model of the other columns. Its column of the smallest areas holds areas of the level `groups`.
+    accountant_ : PrivacyAccountant
+    n_samples_ : int
+        Number of rows; an estimate from the counts (at least 1) under "add_or_remove_one".
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Only where the input had names.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a parameter is out of its domain, or the columns of `X` are not those of `schema` and `hierarchy`: before any budget is spent.
+    BudgetExceededError
+        If a shared accountant has less than ``epsilon`` left; nothing is drawn then.
+
+    See Also
+    --------
+    skdpsynth.domain.Hierarchy : The public tree.
+    LatentFactorSynthesizer : The model of all columns, without a tree.
+
+    Notes
+    -----
+    *Privacy.* `fit` is epsilon-differentially private under `neighboring`; (epsilon, delta) if delta > 0. On each level a row is counted in
+    one cell of one table, so a row that comes or goes changes one count by 1, and one that is replaced two
+    (`skdpsynth.statistics.Marginals`). The levels and the model share the budget (adaptive composition), and all else is post-processing.
+
+    *Counts.* The shares of levels follow from the numbers of areas. The noisy counts of all levels are joined by least squares along the
+    tree. Then, from the whole down, the parts of each area are the whole numbers of at least 0 nearest to the estimates that add up to it.
+
+    *Rows.* For each released count that many rows are drawn from the model, given the cells of `by` and the area of level `groups`; which of
+    the smallest areas in it a row comes from depends on the counts alone. So columns that are not in `by` do not differ between the areas of
+    one group, beyond what `by` explains. Another number of rows is shared among areas in proportion, rounded so that they add up.
+
+    References
+    ----------
+    .. [1] Abowd and others (2022), "The 2020 Census Disclosure Avoidance System TopDown Algorithm".
+    .. [2] Hay, Rastogi, Miklau, Suciu (2010), "Boosting the accuracy of differentially private histograms through consistency".
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from skdpsynth import AreaSynthesizer
+    >>> from skdpsynth.domain import Hierarchy
+    >>> rng = np.random.default_rng(0)
+    >>> town = rng.choice(["Ash", "Elm", "Oak"], 3000, p=[0.5, 0.3, 0.2])
+    >>> X = pd.DataFrame({"town": town, "sex": rng.choice(["f", "m"], 3000), "income": rng.gamma(2, 10, 3000)})
+    >>> places = Hierarchy(["county", "town"], {"north": ["Ash", "Elm"], "south": ["Oak"]})
+    >>> model = AreaSynthesizer({"sex": ["f", "m"], "income": (0, 100)}, places, by=["sex"], epsilon=1.0, delta=1e-6).fit(X)
+    >>> sample = model.sample()
+    >>> bool((sample["town"] == "Oak").sum() == model.counts_["county"][1].sum())
+    True
+    """
+
+    _counts_rows = False  # the counts tell how many there are
+    _buys_facts = False
+    _size_error: float
+
+    def __init__(
+        self,
+        schema: SchemaLike | None = None,
+        hierarchy: Hierarchy | None = None,
+        *,
+        by: Sequence[Hashable] = (),
+        synthesizer: BaseEstimator | None = None,
+        groups: Literal["auto"] | Hashable = "auto",
+        counts_share: float = 0.7,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        bounds: BoundsLike = None,
+        neighboring: str = "replace_one",
+        max_rows_per_unit: int = 1,
+        accountant: AccountantLike = None,
+        random_state: Seed = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.schema = schema
+        self.hierarchy = hierarchy
+        self.by = by
+        self.synthesizer = synthesizer
+        self.groups = groups
+        self.counts_share = counts_share
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.neighboring = neighboring
+        self.max_rows_per_unit = max_rows_per_unit
+        self.accountant = accountant
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _open_table(self, X: Table) -> tuple[Rows, dict[str, Any]]:
+        if isinstance(X, Rows):
+            raise ValueError(f"{type(self).__name__} must get a table, and not the rows of an estimator around it; fit it by itself.")
+        reader = self._with_schema(self._stated_with_areas(X))
+        self._container, rows = start_table(reader, X, self._least_rows)
+        names = ("n_features_in_", "feature_names_in_")
+        self.__dict__.update({name: vars(reader)[name] for name in names if name in vars(reader)})
+        return rows, {"schema": self._container.schema.coded}
+
+    def _with_schema(self, schema: Schema | None) -> Any:
+        """Return a copy of this that states the columns of areas too."""
+        reader: Any = object.__new__(type(self))
+        vars(reader).update({**vars(self), "schema": schema})
+        return reader
+
+    def _stated_with_areas(self, X: Table) -> Schema | None:
+        """Return the schema with kinds and rules of the columns of areas that a table has."""
+        stated = None if self.schema is None else Schema.of(self.schema)
+        if (tree := self.hierarchy) is None:
+            return stated
+        if not isinstance(tree, Hierarchy):
+            raise TypeError(f"hierarchy must be None or a Hierarchy, got {short_repr(tree)}; see skdpsynth.domain.Hierarchy.")
+        if stated is None:
+            raise ValueError("schema must state the other columns where a hierarchy is given, got None; give {column: facts}.")
+        if twice := [name for name in tree.levels if name in stated]:
+            raise ValueError(f"schema must leave the columns of areas to hierarchy, but states {list_names(twice)}; leave them out.")
+        source = open_source(X, read=stated.read)
+        kinds, rules = tree.columns(source.columns if source.is_text else TableKind.of(source.head).columns)
+        return Schema({**stated, **kinds}, [*stated.rules, *rules], stated.read)
+
+    # Public facts of areas, in the order of the columns of the model
+
+    @property
+    def _levels(self) -> list[str]:
+        return [WHOLE, *(() if self.hierarchy is None else map(str, self.hierarchy.levels))]
+
+    @property
+    def _of_smallest(self) -> np.ndarray:
+        """For each level the area that each of the smallest areas lies in."""
+        return np.zeros((1, 1), dtype=np.int64) if self.hierarchy is None else self.hierarchy.smallest
+
+    @property
+    def _parents(self) -> tuple[np.ndarray, ...]:
+        return () if self.hierarchy is None else self.hierarchy.parents
+
+    @property
+    def _by_sizes(self) -> tuple[int, ...]:
+        coded = self._container.schema.coded
+        return tuple(coded[name].n_codes for name in self.by)
+
+    @property
+    def _n_areas(self) -> list[int]:
+        return [1, *map(len, self._parents)]
+
+    @property
+    def _group_level(self) -> int:
+        """The level whose areas the model has."""
+        if self.groups != "auto" and self.hierarchy is not None:
+            return 1 + self.hierarchy.levels.index(self.groups)
+        return max((level for level, n in enumerate(self._n_areas) if n <= MAX_CODES), default=0)
+
+    @property
+    def _place_of_areas(self) -> int | None:
+        """The place of the smallest areas among the columns that are read."""
+        return None if self.hierarchy is None else list(self._container.schema.coded).index(self.hierarchy.levels[-1])
+
+    def _inner_format(self) -> TableFormat:
+        """Return the format of the table of the model: without larger areas, and with those of groups in the column of the smallest."""
+        table, tree = self._container, self.hierarchy
+        if tree is None:
+            return table
+        level, schema = self._group_level, table.schema
+        # On the level of the whole all rows have the first of two areas.
+        kinds = {name: kind for name, kind in schema.items() if name not in tree.levels[:-1]}
+        kinds[tree.levels[-1]] = replace(schema[tree.levels[-1]], levels=tree.areas[level - 1] if level else tree.areas[0][:2], other=None)
+        rules = [rule for rule in schema.rules if not set(rule.columns_named) & set(tree.levels)]
+        kept = [place for place, name in enumerate(table.columns) if name in kinds]
+        kind = replace(table.kind, columns=tuple(table.columns[i] for i in kept), dtypes=tuple(table.dtypes[i] for i in kept))
+        return replace(table, kind=kind, schema=Schema(kinds, rules, schema.read))
+
+    # Fit
+
+    def _plan(self, facts: Facts) -> _AreasPlan:
+        """Share rho where all noise is Gaussian, and otherwise epsilon and delta."""
+        self._check_parameters()
+        if facts.delta and facts.epsilon != math.inf:
+            with suppress(ArithmeticError):
+                plan = self._plan_shares(other := facts.part(), as_gaussian=True)
+                if check_part(plan.inner, plan.inner_facts).rho == "gaussian":
+                    facts.warnings.extend(other.warnings)
+                    return plan
+        return self._plan_shares(facts, as_gaussian=False)
+
+    def _plan_shares(self, facts: Facts, as_gaussian: bool) -> _AreasPlan:
+        is_counted = [facts.n_samples is None or bool(self.by)] + [True] * (len(self._levels) - 1)
+        weights = [self.counts_share, 1 - self.counts_share] if any(is_counted) else [0, 1]
+        noises, inner_facts = {}, facts
+        if any(is_counted):
+            of_counts, inner_facts = facts.divide(weights, as_gaussian)
+            share = losses_of_kind("gaussian", of_counts.share)[0] if as_gaussian else of_counts.share.pure
+            noises = self._plan_noises(share, is_counted, facts.neighboring)
+        made = LatentFactorSynthesizer() if self.synthesizer is None else clone_part(self.synthesizer, type(self).__name__)
+        inner, inner_facts = made._for_read_rows(table := self._inner_format()), inner_facts.part(schema=table.schema.coded, delta=facts.delta)
+        plan = check_part(inner, inner_facts)
+        facts.warnings.extend(inner_facts.warnings)
+        return _AreasPlan(
+            as_gaussian or plan.spends_delta,
+            rho="gaussian" if as_gaussian else plan.rho if not any(is_counted) else None,
+            noises=noises,
+            inner=inner,
+            inner_facts=inner_facts,
+            n_samples=facts.n_samples,
+        )
+
+    def _plan_noises(self, share: PrivacyLoss, is_counted: Sequence[bool], relation: str) -> dict[str, Mechanism]:
+        sensitivity, n_cells = Marginals.sensitivity(relation, 1), math.prod(self._by_sizes)
+        parts = level_shares(self._n_areas, is_counted, 2 if share.rho is None else 1)
+        counted = [level for level, part in enumerate(parts) if part]
+        losses = share.split([parts[level] for level in counted])
+        return {
+            self._levels[level]: mechanism(sensitivity, loss, n_values=self._n_areas[level] * n_cells)
+            for level, loss in zip(counted, losses, strict=True)
+        }
+
+    def _release(self, rows: Rows, plan: _AreasPlan, budget: Budget) -> None:
+        """Release counts of each level, join them to whole numbers that add up, and fit a model to what lies below."""
+        self.schema_, self.noisy_counts_ = self._container.schema, dict[str, np.ndarray]()
+        for level, noise in plan.noises.items():
+            exact = self._count(rows, self._levels.index(level))
+            noisy = budget.answer(exact.query(budget.relation), noise, f"counts of areas: {level}")
+            self.noisy_counts_[level] = exact.tables(noisy)[0]
+        self.noise_errors_ = {level: noise.deviation for level, noise in plan.noises.items()}
+        self._join_counts(plan)
+        self.synthesizer_ = fit_part(plan.inner, rows.map(self._coding(self._group_level)).materialize(), budget, plan.inner_facts)
+
+    def _coding(self, level: int, only: Sequence[Hashable] | None = None) -> Coding:
+        """Return the map of rows to areas of a level and other columns: all that are read in their order, or first the area, then `only`."""
+        names, place = list(self._container.schema.coded), self._place_of_areas
+        columns = range(len(names)) if only is None else [place, *map(names.index, only)]
+        return Coding(tuple(columns), {} if place is None else {place: self._of_smallest[level]})
+
+    def _count(self, rows: Rows, level: int) -> Marginals:
+        sizes = [self._n_areas[level], *self._by_sizes]
+        counted: Marginals = total(rows.map(self._coding(level, list(self.by))), Marginals.over(sizes, [tuple(range(len(sizes)))]))
+        return counted
+
+    def _join_counts(self, plan: _AreasPlan) -> None:
+        n_cells, shapes = math.prod(self._by_sizes), [(n, *self._by_sizes) for n in self._n_areas]
+        noisy = [
+            self.noisy_counts_.get(level, np.full(shape, plan.n_samples or 0)).reshape(-1, n_cells)
+            for level, shape in zip(self._levels, shapes, strict=True)
+        ]
+        variances = [plan.noises[level].variance if level in plan.noises else math.inf for level in self._levels]
+        if len(noisy) == 1 and math.isinf(variances[0]):
+            variances = [1.0]  # nothing was counted, as all is public
+        estimates = tree_least_squares(noisy, self._parents, variances, plan.n_samples)
+        self.n_samples_ = plan.n_samples or max(1, round(float(estimates[0].sum())))
+        self._size_error = 0.0 if plan.n_samples else math.sqrt(n_cells * variances[0])
+        whole = whole_counts(estimates, self._parents, self.n_samples_)
+        self.counts_ = {level: counts.reshape(shape) for level, counts, shape in zip(self._levels, whole, shapes, strict=True)}
+
+    # Samples
+
+    def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Draw the rows of each area of the level `groups` and cell of `by` together, then their smallest areas."""
+        shape = (self._n_areas[self._group_level], math.prod(self._by_sizes))
+        smallest, cells = self._cells_of_rows(n_samples, rng)
+        groups = self._of_smallest[self._group_level][smallest]
+        order = np.argsort(groups * shape[1] + cells, kind="stable")
+        numbers = np.bincount(groups * shape[1] + cells, minlength=math.prod(shape))
+        parts, model = [], self.synthesizer_
+        for part in np.flatnonzero(numbers).tolist():
+            group, *codes = np.unravel_index(part, (shape[0], *self._by_sizes))
+            parts.append(_rows_given(model, self._given(int(group), codes), int(numbers[part]), rng))
+        drawn, places = concatenate(parts), list(self._container.schema.coded)
+        columns = [np.empty(n_samples, dtype=column.dtype) for column in drawn]
+        for column, values in zip(columns, drawn, strict=True):
+            column[order] = values
+        for place, codes in zip(map(places.index, self.by), np.unravel_index(cells, self._by_sizes) if self.by else (), strict=True):
+            columns[place] = codes.astype(np.int64)  # where the model gives a combination no chance, it drew others
+        if self._place_of_areas is not None:
+            columns[self._place_of_areas] = smallest
+        return columns
+
+    def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
+        columns = self._sample_rows(n_samples, rng)  # counts are kept by all rows together
+        for start in range(0, n_samples, BATCH):
+            yield [column[start : start + BATCH] for column in columns]
+
+    def _cells_of_rows(self, n_samples: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Return the smallest area and the cell of `by` of each row, in random order."""
+        n_cells = math.prod(self._by_sizes)
+        counts = [self.counts_[level].reshape(-1, n_cells) for level in self._levels]
+        if n_samples != self.n_samples_:
+            counts = whole_counts([each * (n_samples / self.n_samples_) for each in counts], self._parents, n_samples)
+        rows = rng.permutation(np.repeat(np.arange(counts[-1].size), counts[-1].ravel()))
+        smallest, cells = np.divmod(rows, n_cells)
+        return smallest, cells
+
+    def _given(self, group: int, codes: Sequence[Any]) -> dict[Hashable, AllowedCells]:
+        """Return the conditions on the model for rows of a group and a cell of `by`, the least important first."""
+        coded, given = self._container.schema.coded, {}
+        if self.hierarchy is not None:
+            given[self.hierarchy.levels[-1]] = AllowedCells(among=np.array([group]))
+        for name, code in zip(self.by, map(int, codes), strict=True):
+            is_missing = code == len(coded[name].levels)
+            given[name] = AllowedCells(among=np.array([] if is_missing else [code]), missing=is_missing)
+        return given
+
+    def _public_schema(self) -> Schema:
+        return self.schema_
+
+    def _points(self, X: Table) -> Rows:
+        rows = continue_table(self._with_schema(None if self.schema is None else self.schema_), X)
+        return rows.map(_Encoding(self.schema_))
+
+    def _sample_points(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
+        return encode(self._sample_rows(n_samples, rng), self.schema_)
+
+    def _check_parameters(self) -> None:
+        check_parameters(self, {"counts_share": (Between(0, 1), "0.7 is the default")})
+        coded = self._container.schema.coded
+        if not isinstance(self.by, list | tuple) or not all(map(is_name, self.by)) or len(set(self.by)) < len(self.by):
+            raise ValueError(f"by must be a list of different columns, got {short_repr(self.by)}; give [] for counts of areas alone.")
+        areas = () if self.hierarchy is None else self.hierarchy.levels
+        for name in self.by:
+            if name in areas or name not in coded or not hasattr(coded[name], "levels"):
+                raise ValueError(f"by must be columns of levels that schema states, got {short_repr(name)}; leave it out, or list its levels.")
+        for rule in self._container.schema.rules:
+            if len(set(self.by) & set(rule.columns_named)) > 1:
+                raise ValueError(f"by must have at most one column of each rule, got those of {rule}; leave one out, or the rule.")
+        n_counts = self._n_areas[-1] * math.prod(self._by_sizes)
+        if n_counts > _MOST_COUNTS:
+            raise ValueError(f"by must leave at most {_MOST_COUNTS} counts of the smallest areas, got {n_counts}; leave columns out.")
+        if self.groups != "auto" and (self.groups not in areas or self._n_areas[self._group_level] > MAX_CODES):
+            raise ValueError(f"groups must be 'auto' or a level of at most {MAX_CODES} areas, got {short_repr(self.groups)}; name another.")
+        if self.synthesizer is not None and getattr(self.synthesizer, "strategy", None) != "marginals":
+            raise ValueError(
+                f"synthesizer must be None or an unfitted LatentFactorSynthesizer of strategy 'marginals', got {short_repr(self.synthesizer)}; "
+                "its rows on conditions are needed."
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        has_schema = self.schema is not None
+        tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = has_schema
+        return tags
+
+
+@savable
+@dataclass(frozen=True)
+class _Encoding:
+    """Rows become points, as `encode` says."""
+
+    schema: Schema
+
+    def __call__(self, chunk: Any) -> np.ndarray:
+        return encode(chunk, self.schema)
+
+
+@np.errstate(all="ignore")
+def _rows_given(model: Any, given: Mapping[Hashable, AllowedCells], n_rows: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Return rows of a model on conditions; those that have the probability 0 in it together are left out one by one."""
+    law, left = model._model.law(), dict(given)
+    while left:
+        conditional, probability = law.condition(left)
+        if probability:
+            law = conditional
+            break
+        left.popitem()
+    rows: list[np.ndarray] = model._spans.decode(law.sample(n_rows, rng))
+    return rows
