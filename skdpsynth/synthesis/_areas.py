@@ -14,6 +14,7 @@ from skdpsynth.domain import AllowedCells, BoundsLike, Hierarchy, Schema, Schema
 from skdpsynth.fitting import Budget, Facts, Plan, check_part, clone_part, fit_part
 from skdpsynth.frames import Rows, Table, TableKind, concatenate, open_source
 from skdpsynth.measures import level_shares, tree_least_squares, whole_counts
+from skdpsynth.models import JointDistribution
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import AccountantLike, Mechanism, PrivacyLoss, Seed, losses_of_kind, mechanism
 from skdpsynth.statistics import Coding, Marginals, total
@@ -24,6 +25,7 @@ from skdpsynth.tables import TableFormat, continue_table, encode, start_table
 
 WHOLE = "whole"  # the level above all others, in the keys of counts
 _MOST_COUNTS = 1 << 24  # of the smallest areas
+_POOL = 1.1  # times the rows of a sample, that are drawn of the model at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,6 +223,10 @@ class AreaSynthesizer(PrivateSynthesizer):
         return np.zeros((1, 1), dtype=np.int64) if self.hierarchy is None else self.hierarchy.smallest
 
     @property
+    def _places_of_by(self) -> list[int]:
+        return list(map(list(self._container.schema.coded).index, self.by))
+
+    @property
     def _parents(self) -> tuple[np.ndarray, ...]:
         return () if self.hierarchy is None else self.hierarchy.parents
 
@@ -342,26 +348,43 @@ class AreaSynthesizer(PrivateSynthesizer):
 
     # Samples
 
+    @np.errstate(all="ignore")
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Draw the rows of each area of the level `groups` and cell of `by` together, then their smallest areas."""
-        shape = (self._n_areas[self._group_level], math.prod(self._by_sizes))
         smallest, cells = self._cells_of_rows(n_samples, rng)
-        groups = self._of_smallest[self._group_level][smallest]
-        order = np.argsort(groups * shape[1] + cells, kind="stable")
-        numbers = np.bincount(groups * shape[1] + cells, minlength=math.prod(shape))
-        parts, model = [], self.synthesizer_
-        for part in np.flatnonzero(numbers).tolist():
-            group, *codes = np.unravel_index(part, (shape[0], *self._by_sizes))
-            parts.append(_rows_given(model, self._given(int(group), codes), int(numbers[part]), rng))
-        drawn, places = concatenate(parts), list(self._container.schema.coded)
+        parts = self._of_smallest[self._group_level][smallest] * math.prod(self._by_sizes) + cells
+        drawn, order = self._draw_parts(np.bincount(parts, minlength=math.prod(self._part_shape)), rng), np.argsort(parts, kind="stable")
         columns = [np.empty(n_samples, dtype=column.dtype) for column in drawn]
         for column, values in zip(columns, drawn, strict=True):
             column[order] = values
-        for place, codes in zip(map(places.index, self.by), np.unravel_index(cells, self._by_sizes) if self.by else (), strict=True):
-            columns[place] = codes.astype(np.int64)  # where the model gives a combination no chance, it drew others
+        # Where the model gives a combination no chance, it drew another.
+        for place, codes in zip(self._places_of_by, np.unravel_index(cells, self._by_sizes) if self.by else (), strict=True):
+            columns[place] = codes
         if self._place_of_areas is not None:
             columns[self._place_of_areas] = smallest
         return columns
+
+    def _draw_parts(self, numbers: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
+        """Draw so many rows of the model of each part, a group and a cell of `by`, in the order of the parts.
+
+        Most are drawn without a condition, which is quick, and kept as long as their part lacks rows; the rest given their part.
+        """
+        model, lacking, found = self.synthesizer_, numbers.copy(), list[tuple[np.ndarray, list[np.ndarray]]]()
+        law = model._model.law()
+        for block in law.sample_blocks(math.ceil(_POOL * numbers.sum()), rng) if len(numbers) > 1 else ():
+            rows = model._spans.decode(block)
+            given = [column for place, column in enumerate(rows) if place == self._place_of_areas]
+            parts = np.ravel_multi_index(tuple([*given, *map(rows.__getitem__, self._places_of_by)]), self._part_shape[1 - len(given) :])
+            order = rng.permutation(len(parts))
+            order = order[np.argsort(parts[order], kind="stable")]
+            ranks = np.arange(len(order)) - np.searchsorted(parts[order], parts[order])
+            kept = order[ranks < lacking[parts[order]]]
+            lacking -= np.bincount(parts[kept], minlength=len(numbers))
+            found.append((parts[kept], [column[kept] for column in rows]))
+        for part in np.flatnonzero(lacking).tolist():
+            rows = model._spans.decode(_law_given(law, self._given(part)).sample(int(lacking[part]), rng))
+            found.append((np.full(lacking[part], part), rows))
+        order = np.argsort(np.concatenate([parts for parts, _ in found]), kind="stable")
+        return [column[order] for column in concatenate([rows for _, rows in found])]
 
     def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
         columns = self._sample_rows(n_samples, rng)  # counts are kept by all rows together
@@ -378,14 +401,19 @@ class AreaSynthesizer(PrivateSynthesizer):
         smallest, cells = np.divmod(rows, n_cells)
         return smallest, cells
 
-    def _given(self, group: int, codes: Sequence[Any]) -> dict[Hashable, AllowedCells]:
-        """Return the conditions on the model for rows of a group and a cell of `by`, the least important first."""
-        coded, given = self._container.schema.coded, {}
+    @property
+    def _part_shape(self) -> tuple[int, ...]:
+        return (self._n_areas[self._group_level], *self._by_sizes)
+
+    def _given(self, part: int) -> dict[Hashable, AllowedCells]:
+        """Return the conditions on the model for rows of a part, the least important last."""
+        group, *codes = map(int, np.unravel_index(part, self._part_shape))
+        given = {}
+        for name, code in zip(self.by, codes, strict=True):
+            is_missing = code == len(self._container.schema.coded[name].levels)
+            given[name] = AllowedCells(among=np.array([] if is_missing else [code]), missing=is_missing)
         if self.hierarchy is not None:
             given[self.hierarchy.levels[-1]] = AllowedCells(among=np.array([group]))
-        for name, code in zip(self.by, map(int, codes), strict=True):
-            is_missing = code == len(coded[name].levels)
-            given[name] = AllowedCells(among=np.array([] if is_missing else [code]), missing=is_missing)
         return given
 
     def _public_schema(self) -> Schema:
@@ -439,15 +467,12 @@ class _Encoding:
         return encode(chunk, self.schema)
 
 
-@np.errstate(all="ignore")
-def _rows_given(model: Any, given: Mapping[Hashable, AllowedCells], n_rows: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Return rows of a model on conditions; those that have the probability 0 in it together are left out one by one."""
-    law, left = model._model.law(), dict(given)
+def _law_given(law: JointDistribution, given: Mapping[Hashable, AllowedCells]) -> JointDistribution:
+    """Return a law on conditions; while they have the probability 0 in it together, the last one is left out."""
+    left = dict(given)
     while left:
         conditional, probability = law.condition(left)
         if probability:
-            law = conditional
-            break
+            return conditional
         left.popitem()
-    rows: list[np.ndarray] = model._spans.decode(law.sample(n_rows, rng))
-    return rows
+    return law
