@@ -26,7 +26,7 @@ class Hierarchy:
         From each of the largest areas to the areas in it, and so on; the smallest are lists. With one level, a list. Areas are all text or
         all whole numbers, and each name of the last level stands once: so put "county-tract" where the number of a tract is one of its county.
     default : area, default=None
-        The smallest area in which a row counts whose area is missing or unknown. None: the first.
+        The smallest area in which a row counts whose area is missing or unknown; it and what it lies in come first. None: the first.
 
     See Also
     --------
@@ -61,8 +61,11 @@ class Hierarchy:
                     f"tree must name each area of {list_names([level])} once, got {short_repr(first_duplicate(areas))} twice; put the larger "
                     "area before its name, in the tree and in the table."
                 )
-        if self.default is not None and self.default not in self.areas[-1]:
-            raise ValueError(f"default must be one of the smallest areas or None, got {short_repr(self.default)}; name one of them.")
+        if self.default is not None:
+            if self.default not in self.areas[-1]:
+                raise ValueError(f"default must be one of the smallest areas or None, got {short_repr(self.default)}; name one of them.")
+            # A missing or unknown level is read as the first.
+            vars(self).update(tree=_with_first(self.tree, self.default))
 
     @property
     def areas(self) -> tuple[tuple, ...]:
@@ -95,8 +98,7 @@ class Hierarchy:
         *larger, last = self.levels
         if last not in present:
             raise ValueError(f"X must have the column {list_names([last])} of the smallest areas; add it, or give another hierarchy.")
-        default = self.areas[-1][0] if self.default is None else self.default
-        kinds, rules = {last: _areas_kind(self.areas[-1], default)}, []
+        kinds, rules = {last: _areas_kind(self.areas[-1])}, []
         for place, name in enumerate(larger):
             if name in present:
                 kinds[name] = _areas_kind(self.areas[place])
@@ -108,7 +110,7 @@ class Hierarchy:
 def _areas_kind(areas: tuple, default: Any = None) -> Nominal:
     if len(areas) < 2:
         raise ValueError(f"tree must have at least two areas on each level, got {short_repr(areas[0])} alone; leave the level out.")
-    return Nominal(list(areas), other=default)
+    return Nominal(list(areas))
 
 
 def _plain_tree(tree: Any, n_levels: int, names: str) -> Any:
@@ -117,3 +119,15 @@ def _plain_tree(tree: Any, n_levels: int, names: str) -> Any:
         kind = "a dict from areas to the areas in them" if n_levels > 1 else "a list of the smallest areas"
         raise ValueError(f"tree must have one depth, that of {names}, and be {kind} there, got {short_repr(tree)}.")
     return {area: _plain_tree(within, n_levels - 1, names) for area, within in tree.items()} if n_levels > 1 else tuple(tree)
+
+
+def _holds(tree: Any, area: Any) -> bool:
+    return any(_holds(within, area) for within in tree.values()) if isinstance(tree, dict) else area in tree
+
+
+def _with_first(tree: Any, area: Any) -> Any:
+    """Return the tree with one of the smallest areas, and all that it lies in, before the others."""
+    if not isinstance(tree, dict):
+        return (area, *(other for other in tree if other != area)) if area in tree else tree
+    names = sorted(tree, key=lambda name: not _holds(tree[name], area))  # the sort is stable
+    return {name: _with_first(tree[name], area) for name in names}

@@ -25,6 +25,7 @@ from skdpsynth.tables import TableFormat, continue_table, encode, start_table
 
 WHOLE = "whole"  # the level above all others, in the keys of counts
 _MOST_COUNTS = 1 << 24  # of the smallest areas
+_KINDS, _ORDERED = 8, 4  # of a column, and columns by which the rows of a part are ordered
 _POOL = 1.1  # times the rows of a sample, that are drawn of the model at once
 
 
@@ -259,7 +260,7 @@ class AreaSynthesizer(PrivateSynthesizer):
         level, schema = self._group_level, table.schema
         # On the level of the whole all rows have the first of two areas.
         kinds = {name: kind for name, kind in schema.items() if name not in tree.levels[:-1]}
-        kinds[tree.levels[-1]] = replace(schema[tree.levels[-1]], levels=tree.areas[level - 1] if level else tree.areas[0][:2], other=None)
+        kinds[tree.levels[-1]] = replace(schema[tree.levels[-1]], levels=tree.areas[level - 1] if level else tree.areas[0][:2])
         rules = [rule for rule in schema.rules if not set(rule.columns_named) & set(tree.levels)]
         kept = [place for place, name in enumerate(table.columns) if name in kinds]
         kind = replace(table.kind, columns=tuple(table.columns[i] for i in kept), dtypes=tuple(table.dtypes[i] for i in kept))
@@ -350,18 +351,15 @@ class AreaSynthesizer(PrivateSynthesizer):
 
     @np.errstate(all="ignore")
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> list[np.ndarray]:
-        smallest, cells = self._cells_of_rows(n_samples, rng)
-        parts = self._of_smallest[self._group_level][smallest] * math.prod(self._by_sizes) + cells
-        drawn, order = self._draw_parts(np.bincount(parts, minlength=math.prod(self._part_shape)), rng), np.argsort(parts, kind="stable")
-        columns = [np.empty(n_samples, dtype=column.dtype) for column in drawn]
-        for column, values in zip(columns, drawn, strict=True):
-            column[order] = values
+        parts, smallest, cells = self._places_of_rows(n_samples, rng)
+        drawn = self._draw_parts(np.bincount(parts, minlength=math.prod(self._part_shape)), rng)
+        order, columns = rng.permutation(n_samples), deal_rows(drawn, parts, rng)
         # Where the model gives a combination no chance, it drew another.
         for place, codes in zip(self._places_of_by, np.unravel_index(cells, self._by_sizes) if self.by else (), strict=True):
             columns[place] = codes
         if self._place_of_areas is not None:
             columns[self._place_of_areas] = smallest
-        return columns
+        return [column[order] for column in columns]
 
     def _draw_parts(self, numbers: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
         """Draw so many rows of the model of each part, a group and a cell of `by`, in the order of the parts.
@@ -391,15 +389,19 @@ class AreaSynthesizer(PrivateSynthesizer):
         for start in range(0, n_samples, BATCH):
             yield [column[start : start + BATCH] for column in columns]
 
-    def _cells_of_rows(self, n_samples: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Return the smallest area and the cell of `by` of each row, in random order."""
+    def _places_of_rows(self, n_samples: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the part, the smallest area and the cell of `by` of each row; those of an area are spread evenly over its part."""
         n_cells = math.prod(self._by_sizes)
         counts = [self.counts_[level].reshape(-1, n_cells) for level in self._levels]
         if n_samples != self.n_samples_:
             counts = whole_counts([each * (n_samples / self.n_samples_) for each in counts], self._parents, n_samples)
-        rows = rng.permutation(np.repeat(np.arange(counts[-1].size), counts[-1].ravel()))
-        smallest, cells = np.divmod(rows, n_cells)
-        return smallest, cells
+        numbers = counts[-1].ravel()
+        counted = np.repeat(np.arange(len(numbers)), numbers)
+        within = np.arange(n_samples) - np.repeat(np.cumsum(numbers) - numbers, numbers)
+        smallest, cells = np.divmod(counted, n_cells)
+        parts = self._of_smallest[self._group_level][smallest] * n_cells + cells
+        order = np.lexsort(((within + rng.random(len(numbers))[counted]) / numbers[counted], parts))
+        return parts[order], smallest[order], cells[order]
 
     @property
     def _part_shape(self) -> tuple[int, ...]:
@@ -465,6 +467,19 @@ class _Encoding:
 
     def __call__(self, chunk: Any) -> np.ndarray:
         return encode(chunk, self.schema)
+
+
+def deal_rows(columns: Sequence[np.ndarray], parts: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
+    """Return rows that are ordered by parts, those of a part ordered by a few of their columns, others in each part.
+
+    So whoever gets every k-th of them gets all kinds of rows of the part in proportion, more evenly than by chance.
+    """
+    coarse = np.array([np.unique(column, return_inverse=True)[1] for column in columns])
+    coarse = coarse * _KINDS // np.maximum(coarse.max(axis=1, keepdims=True) + 1, _KINDS)
+    chosen = np.argsort(rng.random((parts.max() + 1, len(columns))), axis=1)[parts, : min(_ORDERED, len(columns))]
+    keys = [coarse[of, np.arange(len(parts))] for of in chosen.T]
+    order = np.lexsort((rng.random(len(parts)), *keys, parts))
+    return [column[order] for column in columns]
 
 
 def _law_given(law: JointDistribution, given: Mapping[Hashable, AllowedCells]) -> JointDistribution:

@@ -1,0 +1,237 @@
+"""Counts of areas add up and agree with samples, rows below them follow the model, and each level costs what its ledger says."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from internals import deal_rows
+from laws import refuses
+
+from skdpsynth import AreaSynthesizer, LatentFactorSynthesizer, PrivacyAccountant, PrivateMeasureMechanism
+from skdpsynth.domain import Hierarchy, Impossible, Nominal, Schema
+from skdpsynth.persistence import from_bytes, to_bytes
+from skdpsynth.testing import check_synthesizer
+
+PLACES = Hierarchy(["county", "town"], {"north": ["Ash", "Elm"], "south": ["Oak", "Yew", "Fir"]}, default="Yew")
+TOWNS = list(PLACES.areas[-1])
+SCHEMA = {"sex": ["f", "m"], "age": Nominal(["young", "old"], nullable=True), "income": (0.0, 100.0)}
+RELATIONS = ["replace_one", "add_or_remove_one"]
+pytestmark = [
+    pytest.mark.usefixtures("hasty"),
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.BoundsWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.BudgetWarning"),
+]
+
+
+def people(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    town = rng.choice(TOWNS, n, p=[0.15, 0.3, 0.05, 0.4, 0.1])
+    north = np.isin(town, ["Ash", "Elm"])
+    age = pd.Series(rng.choice(["young", "old"], n), dtype=object).mask(rng.random(n) < 0.1)
+    income = np.clip(rng.normal(np.where(north, 70, 30), 5), 0, 100)
+    return pd.DataFrame({"sex": rng.choice(["f", "m"], n), "town": town, "age": age, "income": income})
+
+
+def model(**parameters):
+    return AreaSynthesizer(**{"schema": SCHEMA, "hierarchy": PLACES, "by": ["sex", "age"], "delta": 1e-6, "random_state": 0, **parameters})
+
+
+def counts_of(frame, level):
+    """Count towns or counties by sex and age, with pandas."""
+    areas = frame["town"] if level == "town" else frame["town"].map(dict(zip(TOWNS, ["south"] * 3 + ["north"] * 2, strict=True)))
+    cells = zip(areas, frame["sex"], frame["age"].astype(object).where(frame["age"].notna(), None), strict=True)
+    found = pd.Series(list(cells)).value_counts()
+    names = TOWNS if level == "town" else ["south", "north"]
+    cells = itertools.product(names, ["f", "m"], ["young", "old", None])
+    return np.array([found.get(cell, 0) for cell in cells]).reshape(len(names), 2, 3)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, float("inf")])
+def test_a_sample_has_exactly_the_released_counts_which_add_up(relation, delta, epsilon):
+    fit = model(epsilon=epsilon, delta=delta, neighboring=relation).fit(people())
+    sample = fit.sample(random_state=1)
+    assert len(sample) == fit.n_samples_ == fit.counts_["whole"].sum()
+    for level in ("county", "town"):
+        np.testing.assert_array_equal(counts_of(sample, level), fit.counts_[level])
+    np.testing.assert_array_equal(fit.counts_["county"][0], fit.counts_["town"][:3].sum(axis=0))
+    np.testing.assert_array_equal(fit.counts_["whole"][0], fit.counts_["county"].sum(axis=0))
+    assert min(counts.min() for counts in fit.counts_.values()) >= 0
+
+
+def test_without_noise_counts_are_those_of_the_rows():
+    fit = model(epsilon=float("inf")).fit(frame := people())
+    for level in ("county", "town"):
+        np.testing.assert_array_equal(fit.counts_[level], counts_of(frame, level))
+
+
+@pytest.mark.parametrize("n_samples", [1, 37, 399, 1200])
+def test_another_number_of_rows_is_shared_in_proportion_and_adds_up(n_samples):
+    fit = model().fit(people())
+    sample, share = fit.sample(n_samples, random_state=0), n_samples / fit.n_samples_
+    assert len(sample) == n_samples
+    for level, most in (("county", 2), ("town", 3)):  # each level rounds once
+        assert np.abs(counts_of(sample, level) - fit.counts_[level] * share).max() < most
+
+
+def test_rows_of_an_area_follow_the_model_of_its_group():
+    fit = model(epsilon=10.0).fit(people(4000))
+    sample = fit.sample(random_state=0)
+    north = sample["town"].isin(["Ash", "Elm"])
+    assert fit.synthesizer_.schema_["town"].levels == tuple(TOWNS)  # of at most 64 areas each is its own group
+    assert sample["income"][north].mean() > sample["income"][~north].mean() + 15
+    by_county = model(epsilon=10.0, groups="county").fit(people(4000))
+    assert by_county.synthesizer_.schema_["town"].levels == ("south", "north")
+    sample = by_county.sample(random_state=0)
+    north = sample["town"].isin(["Ash", "Elm"])
+    assert sample["income"][north].mean() > sample["income"][~north].mean() + 15
+
+
+def test_an_unknown_or_missing_area_counts_as_the_default():
+    frame = people().assign(town=["nowhere", None] * 200)
+    fit = model(epsilon=float("inf")).fit(frame)
+    assert fit.counts_["town"][TOWNS.index("Yew")].sum() == 400
+
+
+def test_larger_areas_of_the_table_come_back_and_agree():
+    frame = people().assign(county="north")  # whatever it says: only the town is read
+    sample = model().fit(frame).sample(random_state=0)
+    assert list(sample) == list(frame)
+    assert sample["county"].eq("north").equals(sample["town"].isin(["Ash", "Elm"]))
+
+
+def test_rules_of_other_columns_hold_in_every_row():
+    schema = Schema(SCHEMA | {"job": ["none", "some"]}, [Impossible({"age": "young", "job": "some"})])
+    frame = people().assign(job="none")
+    sample = model(schema=schema, epsilon=0.1).fit(frame).sample(random_state=0)
+    assert not ((sample["age"] == "young") & (sample["job"] == "some")).any()
+
+
+def test_polars_chunks_and_files_give_the_same_counts(tmp_path):
+    frame = people()
+    path = tmp_path / "people.csv"
+    frame.to_csv(path, index=False)
+    expected = model().fit(frame).counts_
+    for table in (pl.from_pandas(frame), str(path), [frame[:100], frame[100:]]):
+        fit = model().fit(table)
+        assert all(np.array_equal(fit.counts_[level], counts) for level, counts in expected.items())
+    assert isinstance(model().fit(pl.from_pandas(frame)).sample(5), pl.DataFrame)
+
+
+def test_batches_are_the_rows_of_a_sample_and_a_file_gives_the_same_back():
+    fit = model().fit(people())
+    again = from_bytes(to_bytes(fit))
+    whole = fit.sample(random_state=3)
+    assert whole.equals(again.sample(random_state=3))
+    assert whole.equals(pd.concat(fit.sample_batches(batch_size=77, random_state=3), ignore_index=True))
+
+
+def test_without_a_hierarchy_the_whole_is_one_area(X):
+    fit = AreaSynthesizer(epsilon=1.0, bounds=(0, 1), random_state=0).fit(X)
+    assert fit.noisy_counts_ == {}
+    assert [entry.name for entry in fit.accountant_.ledger] == ["LatentFactorSynthesizer"]
+    by = AreaSynthesizer(SCHEMA, by=["sex"], epsilon=1.0, random_state=0).fit(people().drop(columns="town"))
+    assert (by.sample()["sex"] == "f").sum() == by.counts_["whole"][0, 0]
+
+
+# Privacy
+
+
+@pytest.mark.must
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_one_row_moves_the_counts_of_a_level_by_their_sensitivity_at_most(relation, door):
+    """Brute force over rows in all areas and cells of `by`, and areas that nobody knows; it is reached."""
+    frame = people(12)
+    cells = list(itertools.product([*TOWNS, "nowhere"], ["f", "m"], ["young", "old", None]))
+    neighbors = [pd.concat([frame[1:], frame[:1].assign(town=t, sex=s, age=a)], ignore_index=True) for t, s, a in cells]
+    tables = [frame, *(neighbors if relation == "replace_one" else [frame[1:], frame[:-1]])]
+    exact = []
+    for table in tables:
+        fit = model(neighboring=relation, epsilon=float("inf"), delta=0.0).fit(table)
+        exact.append(fit.noisy_counts_)
+    for level in ("whole", "county", "town"):
+        moved = [np.abs(exact[0][level] - other[level]) for other in exact[1:]]
+        most = 2 if relation == "replace_one" else 1
+        assert max(each.sum() for each in moved) == max((each**2).sum() for each in moved) == most
+        assert max(each.max() for each in moved) == 1
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_ledger_has_each_level_and_the_model_and_sums_to_epsilon(relation, delta):
+    account = PrivacyAccountant(1, 1e-6, neighboring=relation)
+    fit = model(neighboring=relation, delta=delta, accountant=account).fit(people())
+    levels = [f"counts of areas: {level}" for level in ("whole", "county", "town")]
+    names = [entry.name for entry in fit.accountant_.ledger]
+    assert names == [*levels, "LatentFactorSynthesizer"]
+    assert all(entry.sensitivity.l1 == (2 if relation == "replace_one" else 1) for entry in fit.accountant_.ledger[:3])
+    assert Fraction(999_999, 10**6) < fit.accountant_.spent <= 1
+
+
+@pytest.mark.must
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_laws_of_private_estimators_hold_with_areas(relation):
+    """Rows of numbers, at the corners of their bounds too: 0 and 1 are areas and levels, and others are unknown."""
+    places = Hierarchy(["part", 0], {10: [0, 2], 11: [1, 3]})
+    estimator = AreaSynthesizer({1: [0, 1], 2: (0.0, 1.0)}, places, by=[1], neighboring=relation)
+    laws = {law.__name__: law for _, law in check_synthesizer(estimator, generate_only=True)}
+    for name in (
+        "check_neighbors_that_get_the_same_answers_lose_at_most_epsilon",
+        "check_what_leaves_depends_on_the_answers_alone",
+        "check_the_noise_of_every_entry_covers_its_loss",
+        "check_the_ledger_sums_to_epsilon",
+        "check_large_tables_leave_what_their_answers_say",
+        "check_a_fit_does_not_fail_after_its_charge",
+        "check_units_that_get_the_same_answers_lose_at_most_epsilon",
+    ):
+        laws[name](estimator)
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "words"),
+    [
+        ({"hierarchy": "county"}, TypeError, "hierarchy must be None or a Hierarchy"),
+        ({"schema": None}, ValueError, "schema must state the other columns"),
+        ({"schema": SCHEMA | {"town": TOWNS}}, ValueError, "schema must leave the columns of areas to hierarchy"),
+        ({"by": "sex"}, ValueError, "by must be a list of different columns"),
+        ({"by": ["income"]}, ValueError, "by must be columns of levels"),
+        ({"by": ["town"]}, ValueError, "by must be columns of levels"),
+        ({"groups": "state"}, ValueError, "groups must be 'auto' or a level of at most 64 areas"),
+        ({"counts_share": 1.0}, ValueError, "counts_share must be a number in"),
+        ({"synthesizer": PrivateMeasureMechanism()}, ValueError, "synthesizer must be None or an unfitted LatentFactorSynthesizer"),
+        ({"synthesizer": LatentFactorSynthesizer(strategy="scores")}, ValueError, "synthesizer must be None or an unfitted"),
+        ({"schema": Schema(SCHEMA, [Impossible({"age": "old", "sex": "f"})])}, ValueError, "by must have at most one column of each rule"),
+    ],
+)
+def test_a_mistake_costs_nothing(parameters, error, words):
+    account = PrivacyAccountant(1, 1e-6)
+    refuses(error, words, model(accountant=account, **parameters).fit, people())
+    assert account.spent == 0
+
+
+def test_a_table_without_areas_is_refused():
+    refuses(ValueError, "X must have the column 'town'", model().fit, people().drop(columns="town"))
+
+
+# Samples
+
+
+def test_rows_are_dealt_within_their_part_and_none_is_lost():
+    rng = np.random.default_rng(0)
+    parts, numbers = np.repeat([0, 1, 3], [50, 1, 49]), np.arange(100)
+    dealt = deal_rows([numbers, rng.integers(0, 3, 100), np.where(numbers % 7, rng.random(100), np.nan)], parts, rng)
+    assert sorted(dealt[0]) == list(range(100))
+    np.testing.assert_array_equal(parts[dealt[0]], parts)
+
+
+def test_rows_come_in_no_order():
+    towns = model().fit(people(2000)).sample(random_state=0)["town"]
+    assert 0.1 < (towns.iloc[:1000] == "Ash").mean() < 0.7
