@@ -6,8 +6,8 @@ Made-up rows in 10 states, 50 counties and 500 tracts of very different sizes; s
 between tracts. Epsilon is 1, delta 1e-6, the relation replace-one. Seeds are 0, 1, 2; figures are means over them, with the largest and
 the smallest.
 
-counts: mean absolute errors of counts of area x sex x age on each level, of the released counts, over those of `TopDown`, at equal rho: that
-of the whole fit (goal: at most 1.2 in the mean over levels, and on the level of tracts), and of the share that the counts got. TopDown is
+counts: mean absolute errors of counts of area x sex x age on each level, of the released counts, over those of `TopDown`, at equal rho:
+that of the whole fit (goal: at most 1.2 in the mean over levels, and on the level of tracts), and of the share that the counts got. TopDown is
 that of Abowd and others (2022) in its simplest form: equal shares of levels, discrete Gaussian noise, from the whole down least squares
 with counts of at least 0, rounded; with totals of areas as a second query at a tenth of each level, if that is better.
 
@@ -68,7 +68,9 @@ def made_up(n, rng):
     age = softmax_draws(effects(10) - 0.08 * np.arange(10), rng)
     grown = np.minimum(age, 4) / 4
     education = softmax_draws(effects(6) + np.arange(6) * (0.6 * grown[:, None] - 0.2 * (age[:, None] > 6)), rng)
-    marital = softmax_draws(effects(5) + np.column_stack([3 - 4 * grown, 2 * grown, grown - 0.5, (age > 6) * 1.5 - 1 + 0.5 * sex, 0 * age - 1]), rng)
+    marital = softmax_draws(
+        effects(5) + np.column_stack([3 - 4 * grown, 2 * grown, grown - 0.5, (age > 6) * 1.5 - 1 + 0.5 * sex, 0 * age - 1]), rng
+    )
     work = softmax_draws(effects(4) + np.column_stack([2 * (age < 2), 0.4 * education + sex, 1.0 - 0.2 * education, 4.0 * (age > 6)]), rng)
     income = np.exp(1.5 + 0.25 * education + 0.8 * (work == 1) + 0.3 * effects(1)[:, 0] + 0.1 * sex + 0.5 * rng.normal(size=n))
     hours = np.where((work == 1) | (work == 2), rng.normal(22 + 16 * (work == 1) + 2 * sex, 8), 0)
@@ -243,7 +245,12 @@ def compare(seed, n, parts, n_counties):
         others = {"pooled": pooled(frame, seed)}
         if some:
             others["by county"] = pd.concat([by_county(frame, county, seed) for county in some])
-        for place, areas in (("counties", list(PLACES.areas[1])), ("tracts", list(PLACES.areas[2])), ("some counties", some), ("their tracts", tracts)):
+        for place, areas in (
+            ("counties", list(PLACES.areas[1])),
+            ("tracts", list(PLACES.areas[2])),
+            ("some counties", some),
+            ("their tracts", tracts),
+        ):
             if not areas:
                 continue
             found[f"TV2 in {place}"] = own = tv2(frame, sample, areas)

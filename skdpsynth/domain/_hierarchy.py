@@ -24,7 +24,7 @@ class Hierarchy:
         table may lack them.
     tree : dict
         From each of the largest areas to the areas in it, and so on; the smallest are lists. With one level, a list. Areas are all text or
-        all whole numbers, and each name of the last level stands once: so put "county-tract" where the number of a tract is one of its county.
+        all whole numbers, and no name stands twice on a level: put "county-tract" where tracts are numbered within their county.
     default : area, default=None
         The smallest area in which a row counts whose area is missing or unknown; it and what it lies in come first. None: the first.
 
@@ -58,8 +58,8 @@ class Hierarchy:
         for level, areas in zip(self.levels, self.areas, strict=True):
             if len(set(areas)) < len(areas):
                 raise ValueError(
-                    f"tree must name each area of {list_names([level])} once, got {short_repr(first_duplicate(areas))} twice; put the larger "
-                    "area before its name, in the tree and in the table."
+                    f"tree must name each area of {list_names([level])} once, got {short_repr(first_duplicate(areas))} twice; put the "
+                    "larger area before its name, in the tree and in the table."
                 )
         if self.default is not None:
             if self.default not in self.areas[-1]:

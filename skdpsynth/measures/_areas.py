@@ -22,7 +22,8 @@ def tree_least_squares(
     parts, weighted by inverse variances; downwards, parts share what their sum lacks in proportion to their variances. Both passes
     together are the least squares solution (Hay, Rastogi, Miklau, Suciu 2010), for any numbers of children.
     """
-    own, spread, below = [counts[-1].astype(float)], [np.full(len(counts[-1]), max(variances[-1], _EXACT))], []
+    own, spread = [counts[-1].astype(float)], [np.full(len(counts[-1]), max(variances[-1], _EXACT))]
+    below: list[tuple[np.ndarray, np.ndarray]] = []
     for level in range(len(counts) - 2, -1, -1):
         n_areas = len(counts[level])
         sums, noise = _sums(own[0], parents[level], n_areas), np.bincount(parents[level], spread[0], n_areas)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +27,7 @@ from skdpsynth.tables import TableFormat, continue_table, encode, start_table
 WHOLE = "whole"  # the level above all others, in the keys of counts
 _MOST_COUNTS = 1 << 24  # of the smallest areas
 _KINDS, _ORDERED = 8, 4  # of a column, and columns by which the rows of a part are ordered
-_POOL = 1.1  # times the rows of a sample, that are drawn of the model at once
+_POOL = 1.3  # times the rows of a sample, that are drawn of the model at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,27 +49,24 @@ class AreaSynthesizer(PrivateSynthesizer):
     Parameters
     ----------
     schema : dict, Schema or path of a file, default=None
-        Public facts about each column but those of areas, as `LatentFactorSynthesizer` takes them; bounds and levels must be public. None:
-        all columns are numbers within `bounds`, and there is no hierarchy.
+        Public facts about each column but those of areas, as `LatentFactorSynthesizer` takes them; none of them may be private. None: all
+        columns are numbers within `bounds`, and there is no hierarchy.
     hierarchy : Hierarchy, default=None
-        The public tree of areas, and the columns that say where a row is. A missing or unknown area counts as its default. None: the
-        whole table is one area.
+        The public tree of areas, and the columns that say where a row is. None: the whole table is one area.
     by : list of columns, default=()
         Columns of few levels, whose combinations are counted in each area. One rule of the schema may name one of them only.
     synthesizer : LatentFactorSynthesizer, default=None
-        The unfitted model of all other columns: it is cloned, and gets the parameters of a fit. It sees the column of the smallest areas
-        with areas of level `groups` in it. None: one with the default parameters.
+        The unfitted model of all other columns, which is cloned. None: one with the default parameters.
     groups : "auto" or column, default="auto"
         The level of `hierarchy` on which other columns may differ from area to area. "auto": the last one of at most 64 areas.
     counts_share : float, default=0.7
-        Share of the budget for the counts of areas; the model of other columns gets the rest. Shares are of rho where all noise is Gaussian.
+        Share of the budget for the counts of areas; the model of other columns gets the rest. It is one of rho where all noise is Gaussian.
     epsilon : float, default=1.0
         The whole budget of one `fit`. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
         0: pure differential privacy. Above 0 the noise is Gaussian where that is less; 1e-6 is common.
     bounds : tuple or dict, default=None
-        Public bounds of all columns, used where `schema` is None: ``(low, high)``, or ``{column: (low, high)}``. None: (0, 1), with a
-        `BoundsWarning`.
+        Public bounds of all columns, used where `schema` is None. None: (0, 1), with a `BoundsWarning`.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated from the counts.
     max_rows_per_unit : int, default=1
@@ -85,10 +83,10 @@ class AreaSynthesizer(PrivateSynthesizer):
     schema_ : Schema
         With the columns of areas.
     counts_ : dict of str to int64 ndarray
-        The released counts by level ("whole", then the names of levels) with an axis of areas, in the order of ``hierarchy.areas``, and one
-        for each column of `by`. They are at least 0 and add up.
+        The released counts by level ("whole", then the names of levels): an axis of areas, as in ``hierarchy.areas``, and one for each
+        column of `by`. They are at least 0 and add up.
     noisy_counts_ : dict of str to int64 ndarray
-        The counts as they were released, with noise, of each level that was counted.
+        The counts with noise, exactly as released, of each level that was counted.
     noise_errors_ : dict of str to float
         The standard deviation of the noise of each count in `noisy_counts_`.
     synthesizer_ : LatentFactorSynthesizer
@@ -147,7 +145,6 @@ class AreaSynthesizer(PrivateSynthesizer):
 
     _counts_rows = False  # the counts tell how many there are
     _buys_facts = False
-    _size_error: float
 
     def __init__(
         self,
@@ -288,7 +285,10 @@ class AreaSynthesizer(PrivateSynthesizer):
             share = losses_of_kind("gaussian", of_counts.share)[0] if as_gaussian else of_counts.share.pure
             noises = self._plan_noises(share, is_counted, facts.neighboring)
         made = LatentFactorSynthesizer() if self.synthesizer is None else clone_part(self.synthesizer, type(self).__name__)
-        inner, inner_facts = made._for_read_rows(table := self._inner_format()), inner_facts.part(schema=table.schema.coded, delta=facts.delta)
+        inner, inner_facts = (
+            made._for_read_rows(table := self._inner_format()),
+            inner_facts.part(schema=table.schema.coded, delta=facts.delta),
+        )
         plan = check_part(inner, inner_facts)
         facts.warnings.extend(inner_facts.warnings)
         return _AreasPlan(
@@ -353,7 +353,8 @@ class AreaSynthesizer(PrivateSynthesizer):
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> list[np.ndarray]:
         parts, smallest, cells = self._places_of_rows(n_samples, rng)
         drawn = self._draw_parts(np.bincount(parts, minlength=math.prod(self._part_shape)), rng)
-        order, columns = rng.permutation(n_samples), deal_rows(drawn, parts, rng)
+        dealt, order = deal_order(drawn, parts, rng), rng.permutation(n_samples)
+        columns = [column[dealt] for column in drawn]
         # Where the model gives a combination no chance, it drew another.
         for place, codes in zip(self._places_of_by, np.unravel_index(cells, self._by_sizes) if self.by else (), strict=True):
             columns[place] = codes
@@ -364,25 +365,22 @@ class AreaSynthesizer(PrivateSynthesizer):
     def _draw_parts(self, numbers: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
         """Draw so many rows of the model of each part, a group and a cell of `by`, in the order of the parts.
 
-        Most are drawn without a condition, which is quick, and kept as long as their part lacks rows; the rest given their part.
+        Most are drawn without a condition, which is quick, and those that a part needs taken evenly; the rest is drawn given the part.
         """
-        model, lacking, found = self.synthesizer_, numbers.copy(), list[tuple[np.ndarray, list[np.ndarray]]]()
+        model, parts, rows = self.synthesizer_, np.empty(0, dtype=np.int64), list[list[np.ndarray]]()
         law = model._model.law()
-        for block in law.sample_blocks(math.ceil(_POOL * numbers.sum()), rng) if len(numbers) > 1 else ():
-            rows = model._spans.decode(block)
-            given = [column for place, column in enumerate(rows) if place == self._place_of_areas]
-            parts = np.ravel_multi_index(tuple([*given, *map(rows.__getitem__, self._places_of_by)]), self._part_shape[1 - len(given) :])
-            order = rng.permutation(len(parts))
-            order = order[np.argsort(parts[order], kind="stable")]
-            ranks = np.arange(len(order)) - np.searchsorted(parts[order], parts[order])
-            kept = order[ranks < lacking[parts[order]]]
-            lacking -= np.bincount(parts[kept], minlength=len(numbers))
-            found.append((parts[kept], [column[kept] for column in rows]))
+        if len(numbers) > 1:
+            pool = model._spans.decode(law.sample(math.ceil(_POOL * numbers.sum()), rng))
+            given = [column for place, column in enumerate(pool) if place == self._place_of_areas]
+            of = np.ravel_multi_index((*given, *map(pool.__getitem__, self._places_of_by)), self._part_shape[1 - len(given) :])
+            order = deal_order(pool, of, rng)
+            kept = order[take_evenly(of[order], numbers, rng)]
+            parts, rows = of[kept], [[column[kept] for column in pool]]
+        lacking = numbers - np.bincount(parts, minlength=len(numbers))
         for part in np.flatnonzero(lacking).tolist():
-            rows = model._spans.decode(_law_given(law, self._given(part)).sample(int(lacking[part]), rng))
-            found.append((np.full(lacking[part], part), rows))
-        order = np.argsort(np.concatenate([parts for parts, _ in found]), kind="stable")
-        return [column[order] for column in concatenate([rows for _, rows in found])]
+            rows.append(model._spans.decode(_law_given(law, self._given(part)).sample(int(lacking[part]), rng)))
+        order = np.argsort(np.append(parts, np.repeat(np.arange(len(numbers)), lacking)), kind="stable")
+        return [column[order] for column in concatenate(rows)]
 
     def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
         columns = self._sample_rows(n_samples, rng)  # counts are kept by all rows together
@@ -423,7 +421,7 @@ class AreaSynthesizer(PrivateSynthesizer):
 
     def _points(self, X: Table) -> Rows:
         rows = continue_table(self._with_schema(None if self.schema is None else self.schema_), X)
-        return rows.map(_Encoding(self.schema_))
+        return rows.map(partial(encode, schema=self.schema_))
 
     def _sample_points(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         return encode(self._sample_rows(n_samples, rng), self.schema_)
@@ -436,7 +434,7 @@ class AreaSynthesizer(PrivateSynthesizer):
         areas = () if self.hierarchy is None else self.hierarchy.levels
         for name in self.by:
             if name in areas or name not in coded or not hasattr(coded[name], "levels"):
-                raise ValueError(f"by must be columns of levels that schema states, got {short_repr(name)}; leave it out, or list its levels.")
+                raise ValueError(f"by must be columns of levels that schema states, got {short_repr(name)}; list its levels.")
         for rule in self._container.schema.rules:
             if len(set(self.by) & set(rule.columns_named)) > 1:
                 raise ValueError(f"by must have at most one column of each rule, got those of {rule}; leave one out, or the rule.")
@@ -447,8 +445,8 @@ class AreaSynthesizer(PrivateSynthesizer):
             raise ValueError(f"groups must be 'auto' or a level of at most {MAX_CODES} areas, got {short_repr(self.groups)}; name another.")
         if self.synthesizer is not None and getattr(self.synthesizer, "strategy", None) != "marginals":
             raise ValueError(
-                f"synthesizer must be None or an unfitted LatentFactorSynthesizer of strategy 'marginals', got {short_repr(self.synthesizer)}; "
-                "its rows on conditions are needed."
+                "synthesizer must be None or an unfitted LatentFactorSynthesizer of strategy 'marginals', whose rows on conditions are "
+                f"needed, got {short_repr(self.synthesizer)}."
             )
 
     def __sklearn_tags__(self) -> Any:
@@ -458,28 +456,24 @@ class AreaSynthesizer(PrivateSynthesizer):
         return tags
 
 
-@savable
-@dataclass(frozen=True)
-class _Encoding:
-    """Rows become points, as `encode` says."""
+def deal_order(columns: Sequence[np.ndarray], parts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return an order of rows by parts, in which those of a part are ordered by a few of their columns, others in each part.
 
-    schema: Schema
-
-    def __call__(self, chunk: Any) -> np.ndarray:
-        return encode(chunk, self.schema)
-
-
-def deal_rows(columns: Sequence[np.ndarray], parts: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
-    """Return rows that are ordered by parts, those of a part ordered by a few of their columns, others in each part.
-
-    So whoever gets every k-th of them gets all kinds of rows of the part in proportion, more evenly than by chance.
+    So every k-th of them shows all kinds of rows of the part in proportion, more evenly than by chance.
     """
     coarse = np.array([np.unique(column, return_inverse=True)[1] for column in columns])
     coarse = coarse * _KINDS // np.maximum(coarse.max(axis=1, keepdims=True) + 1, _KINDS)
     chosen = np.argsort(rng.random((parts.max() + 1, len(columns))), axis=1)[parts, : min(_ORDERED, len(columns))]
-    keys = [coarse[of, np.arange(len(parts))] for of in chosen.T]
-    order = np.lexsort((rng.random(len(parts)), *keys, parts))
-    return [column[order] for column in columns]
+    return np.lexsort((rng.random(len(parts)), *(coarse[of, np.arange(len(parts))] for of in chosen.T), parts))
+
+
+def take_evenly(parts: np.ndarray, numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return which rows, in the order of their parts, to take: of each part so many, or all, at equal distances from a random start."""
+    here = np.bincount(parts, minlength=len(numbers))
+    wanted, starts = np.minimum(numbers, here), rng.integers(np.maximum(here, 1))
+    steps = (np.arange(len(parts)) - (np.cumsum(here) - here)[parts]) * wanted[parts] + starts[parts]
+    taken: np.ndarray = (steps + wanted[parts]) // here[parts] > steps // here[parts]
+    return taken
 
 
 def _law_given(law: JointDistribution, given: Mapping[Hashable, AllowedCells]) -> JointDistribution:

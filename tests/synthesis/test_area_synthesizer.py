@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from internals import deal_rows
+from internals import deal_order, take_evenly
 from laws import refuses
 
 from skdpsynth import AreaSynthesizer, LatentFactorSynthesizer, PrivacyAccountant, PrivateMeasureMechanism
@@ -226,10 +226,19 @@ def test_a_table_without_areas_is_refused():
 
 def test_rows_are_dealt_within_their_part_and_none_is_lost():
     rng = np.random.default_rng(0)
-    parts, numbers = np.repeat([0, 1, 3], [50, 1, 49]), np.arange(100)
-    dealt = deal_rows([numbers, rng.integers(0, 3, 100), np.where(numbers % 7, rng.random(100), np.nan)], parts, rng)
-    assert sorted(dealt[0]) == list(range(100))
-    np.testing.assert_array_equal(parts[dealt[0]], parts)
+    parts, numbers = rng.permutation(np.repeat([0, 1, 3], [50, 1, 49])), np.arange(100)
+    order = deal_order([numbers, rng.integers(0, 3, 100), np.where(numbers % 7, rng.random(100), np.nan)], parts, rng)
+    assert sorted(order) == list(range(100))
+    np.testing.assert_array_equal(parts[order], np.sort(parts))
+
+
+def test_each_row_of_a_part_is_taken_as_often_as_any_other():
+    parts, numbers, taken = np.repeat([0, 2, 3], [5, 4, 3]), np.array([2, 7, 4, 1]), np.zeros(12)
+    for seed in range(3000):
+        chosen = take_evenly(parts, numbers, np.random.default_rng(seed))
+        np.testing.assert_array_equal(np.bincount(parts[chosen], minlength=4), [2, 0, 4, 1])
+        taken += chosen
+    np.testing.assert_allclose(taken / 3000, [0.4] * 5 + [1.0] * 4 + [1 / 3] * 3, atol=0.05)
 
 
 def test_rows_come_in_no_order():
