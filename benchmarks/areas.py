@@ -6,8 +6,8 @@ Made-up rows in 10 states, 50 counties and 500 tracts of very different sizes; s
 between tracts. Epsilon is 1, delta 1e-6, the relation replace-one. Seeds are 0, 1, 2; figures are means over them, with the largest and
 the smallest.
 
-counts: mean absolute errors of counts of area x sex x age on each level, of the released counts, over those of `TopDown`, at equal rho:
-that of the whole fit (goal: at most 1.2 in the mean over levels, and on the level of tracts), and of the share that the counts got. TopDown is
+counts: mean absolute errors of the released counts of area x sex x age on each level, over those of `TopDown`, at equal rho: that of the
+whole fit (goal: at most 1.2 in the mean over levels, and on the level of tracts), and of the share that the counts got. TopDown is
 that of Abowd and others (2022) in its simplest form: equal shares of levels, discrete Gaussian noise, from the whole down least squares
 with counts of at least 0, rounded; with totals of areas as a second query at a tenth of each level, if that is better.
 
@@ -276,7 +276,9 @@ def main():
     figures = {name: [run[name] for run in runs] for name in runs[0]}
     for name, values in figures.items():
         print(f"{name:45} {spread(values)}")
-    missed = [name for name, values in figures.items() if name.startswith("over TopDown, whole rho") and np.mean(values) > GOAL_COUNTS]
+    beside = {name: np.mean(values) for name, values in figures.items() if name.startswith("over TopDown, whole rho")}
+    missed = [name for name, ratio in beside.items() if name.endswith("tract") and ratio > GOAL_COUNTS]
+    missed += ["counts"] if beside and np.mean(list(beside.values())) > GOAL_COUNTS else []
     missed += [name for name, values in figures.items() if name.startswith(("over pooled", "over by")) and np.mean(values) > GOAL_ROWS]
     missed += ["agreement"] if any(figures.get("disagreeing counts", [0])) else []
     seconds = [sum(run.get(name, 0.0) for name in ("seconds of fit", "seconds of sample")) for run in runs]

@@ -7,7 +7,7 @@ import numpy as np
 
 _EXACT = 1e-12  # a variance, in place of 0
 _NEARLY = 1e-9  # of a count: what floats may lack
-_LEAF_SHARES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+_LEAF_SHARES = tuple(share / 50 for share in range(5, 48))
 
 
 def tree_least_squares(
@@ -65,19 +65,20 @@ def nearest_whole(values: np.ndarray, totals: np.ndarray) -> np.ndarray:
 
 
 def level_shares(n_areas: Sequence[int], is_counted: Sequence[bool], power: int) -> list[float]:
-    """Return shares of the budget by level, the whole first, that leave the least error, by public numbers.
+    """Return shares of the budget by level, the whole first, that leave the least error in the mean over levels, by public numbers.
 
-    The error is the mean logarithm of the variance of a count by level, if areas of a level are alike; a share w of the budget has noise
-    of variance w to the minus `power`. Tried are several shares of the smallest areas; the other levels get equal ones.
+    Errors are variances of counts, if areas of a level are alike; a share w of the budget has noise of variance w to the minus `power`.
+    Tried are several shares of the smallest areas; the other levels get equal ones.
     """
     n_others = sum(is_counted[:-1])
     if not n_others:
         return [0.0] * (len(n_areas) - 1) + [1.0]
     options = [[(1 - leaf) / n_others if counted else 0.0 for counted in is_counted[:-1]] + [leaf] for leaf in _LEAF_SHARES]
-    return min(options, key=lambda shares: _mean_log_variance(n_areas, shares, power))
+    return min(options, key=lambda shares: sum(_expected_variances(n_areas, shares, power)))
 
 
-def _mean_log_variance(n_areas: Sequence[int], shares: Sequence[float], power: int) -> float:
+def _expected_variances(n_areas: Sequence[int], shares: Sequence[float], power: int) -> list[float]:
+    """Return the variance of least squares estimates by level."""
     noise = [share**-power if share else math.inf for share in shares]
     up = [noise[-1]]
     for level in range(len(n_areas) - 2, -1, -1):
@@ -85,7 +86,7 @@ def _mean_log_variance(n_areas: Sequence[int], shares: Sequence[float], power: i
     final = [up[0]]
     for own, parts in zip(up[1:], np.divide(n_areas[1:], n_areas[:-1]), strict=True):
         final.append(own * (1 - 1 / parts) + final[-1] / parts**2)
-    return sum(map(math.log, final))
+    return final
 
 
 def _sums(values: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarray:

@@ -74,7 +74,13 @@ class CommonNodeSampler:
 
 
 def balanced_half(codes: Sequence[np.ndarray], rng: np.random.Generator) -> list[np.ndarray]:
-    """Return half of an even number of rows of codes, in random order, whose pairs of columns are nearly as frequent as in all of them.
+    """Return half of an even number of rows of codes, in random order, whose pairs of columns are nearly as frequent as in all of them."""
+    rows = balanced_choice(codes, rng.permutation(len(codes[0])).reshape(-1, 2), rng)
+    return [np.take(column, rows) for column in codes]
+
+
+def balanced_choice(codes: Sequence[np.ndarray], couples: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return one row of each couple, such that pairs of columns are nearly as frequent as in both.
 
     Two rows at a time, the one is kept whose kind has been kept less often than left out: where the signed counts of its pairs of codes,
     summed, are lower. As each choice would be the other one if all before were, a row that is kept has the law of all rows; and signed
@@ -85,7 +91,7 @@ def balanced_half(codes: Sequence[np.ndarray], rng: np.random.Generator) -> list
     starts = np.cumsum([0, *(int(column.max(initial=0)) + 1 for column in codes)])
     places = np.array([column.astype(np.int64) + start for column, start in zip(codes, starts, strict=False)])
     signed, width = np.zeros(starts[-1] ** 2, dtype=np.int32), int(starts[-1])
-    couples, kept = rng.permutation(len(codes[0])).reshape(-1, 2), []
+    kept = [np.empty(0, dtype=np.int64)]
     heads = rng.random(len(couples)) < 0.5
     for start in range(0, len(couples), _AT_ONCE):
         both = couples[start : start + _AT_ONCE]
@@ -95,8 +101,7 @@ def balanced_half(codes: Sequence[np.ndarray], rng: np.random.Generator) -> list
         takes_second = np.where(excess == 0, heads[start : start + len(both)], excess > 0)
         kept.append(both[np.arange(len(both)), takes_second.astype(np.int64)])
         np.add.at(signed, cells.ravel(), np.tile(np.stack([1 - 2 * takes_second, 2 * takes_second - 1], axis=1).ravel(), len(first)))
-    rows = np.concatenate(kept)
-    return [np.take(column, rows) for column in codes]
+    return np.concatenate(kept)
 
 
 def _cumulative_shares(weights: np.ndarray) -> np.ndarray:

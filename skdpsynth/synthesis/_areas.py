@@ -15,7 +15,7 @@ from skdpsynth.domain import AllowedCells, BoundsLike, Hierarchy, Schema, Schema
 from skdpsynth.fitting import Budget, Facts, Plan, check_part, clone_part, fit_part
 from skdpsynth.frames import Rows, Table, TableKind, concatenate, open_source
 from skdpsynth.measures import level_shares, tree_least_squares, whole_counts
-from skdpsynth.models import JointDistribution
+from skdpsynth.models import JointDistribution, balanced_choice
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import AccountantLike, Mechanism, PrivacyLoss, Seed, losses_of_kind, mechanism
 from skdpsynth.statistics import Coding, Marginals, total
@@ -26,8 +26,9 @@ from skdpsynth.tables import TableFormat, continue_table, encode, start_table
 
 WHOLE = "whole"  # the level above all others, in the keys of counts
 _MOST_COUNTS = 1 << 24  # of the smallest areas
-_KINDS, _ORDERED = 8, 4  # of a column, and columns by which the rows of a part are ordered
-_POOL = 1.3  # times the rows of a sample, that are drawn of the model at once
+_MOST_BALANCED = 1 << 26  # pairs of columns in all couples of rows
+_KINDS, _ORDERED = 16, 4  # of a column, and columns by which the rows of a part are ordered
+_POOL = 2.2  # times the rows of a sample, that are drawn of the model at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +60,7 @@ class AreaSynthesizer(PrivateSynthesizer):
         The unfitted model of all other columns, which is cloned. None: one with the default parameters.
     groups : "auto" or column, default="auto"
         The level of `hierarchy` on which other columns may differ from area to area. "auto": the last one of at most 64 areas.
-    counts_share : float, default=0.7
+    counts_share : float, default=0.65
         Share of the budget for the counts of areas; the model of other columns gets the rest. It is one of rho where all noise is Gaussian.
     epsilon : float, default=1.0
         The whole budget of one `fit`. ``float("inf")``: no noise, not private.
@@ -119,9 +120,10 @@ class AreaSynthesizer(PrivateSynthesizer):
     *Counts.* The shares of levels follow from the numbers of areas. The noisy counts of all levels are joined by least squares along the
     tree. Then, from the whole down, the parts of each area are the whole numbers of at least 0 nearest to the estimates that add up to it.
 
-    *Rows.* For each released count that many rows are drawn from the model, given the cells of `by` and the area of level `groups`; which of
-    the smallest areas in it a row comes from depends on the counts alone. So columns that are not in `by` do not differ between the areas of
-    one group, beyond what `by` explains. Another number of rows is shared among areas in proportion, rounded so that they add up.
+    *Rows.* For each released count that many rows are drawn from the model, given the cells of `by` and the area of level `groups`; from
+    which smallest area in it a row comes depends on the counts alone. So columns that are not in `by` do not differ between the areas of a
+    group, beyond what `by` explains. Pairs of columns are kept as frequent in each group as the model has them. Another number of rows is
+    shared among areas in proportion, rounded so that it adds up.
 
     References
     ----------
@@ -154,7 +156,7 @@ class AreaSynthesizer(PrivateSynthesizer):
         by: Sequence[Hashable] = (),
         synthesizer: BaseEstimator | None = None,
         groups: Literal["auto"] | Hashable = "auto",
-        counts_share: float = 0.7,
+        counts_share: float = 0.65,
         epsilon: float = 1.0,
         delta: float = 0.0,
         bounds: BoundsLike = None,
@@ -322,7 +324,7 @@ class AreaSynthesizer(PrivateSynthesizer):
         self.synthesizer_ = fit_part(plan.inner, rows.map(self._coding(self._group_level)).materialize(), budget, plan.inner_facts)
 
     def _coding(self, level: int, only: Sequence[Hashable] | None = None) -> Coding:
-        """Return the map of rows to areas of a level and other columns: all that are read in their order, or first the area, then `only`."""
+        """Return the map of rows to areas of a level and other columns: all in their order, or first the area, then `only`."""
         names, place = list(self._container.schema.coded), self._place_of_areas
         columns = range(len(names)) if only is None else [place, *map(names.index, only)]
         return Coding(tuple(columns), {} if place is None else {place: self._of_smallest[level]})
@@ -374,13 +376,29 @@ class AreaSynthesizer(PrivateSynthesizer):
             given = [column for place, column in enumerate(pool) if place == self._place_of_areas]
             of = np.ravel_multi_index((*given, *map(pool.__getitem__, self._places_of_by)), self._part_shape[1 - len(given) :])
             order = deal_order(pool, of, rng)
-            kept = order[take_evenly(of[order], numbers, rng)]
+            kept = order[take_evenly(of[order], 2 * numbers, rng)]
+            kept = kept[self._balanced_rows([column[kept] for column in pool], of[kept], numbers, rng)]
             parts, rows = of[kept], [[column[kept] for column in pool]]
         lacking = numbers - np.bincount(parts, minlength=len(numbers))
         for part in np.flatnonzero(lacking).tolist():
             rows.append(model._spans.decode(_law_given(law, self._given(part)).sample(int(lacking[part]), rng)))
         order = np.argsort(np.append(parts, np.repeat(np.arange(len(numbers)), lacking)), kind="stable")
         return [column[order] for column in concatenate(rows)]
+
+    def _balanced_rows(self, rows: list[np.ndarray], parts: np.ndarray, numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Choose so many rows of each part, of up to twice as many in an order in which neighbors are alike: all, or one of each couple.
+
+        The choices in a group are such that its pairs of columns are as frequent as in all.
+        """
+        here, n_pairs = np.bincount(parts, minlength=len(numbers)), math.comb(len(rows), 2)
+        alone = take_evenly(parts, np.where(here > numbers, 2 * numbers - here, here), rng)
+        couples, chosen, codes = np.flatnonzero(~alone).reshape(-1, 2), [np.flatnonzero(alone)], [*coarse_codes(rows)]
+        if len(couples) * n_pairs > _MOST_BALANCED:
+            return np.sort(np.concatenate([*chosen, couples[np.arange(len(couples)), rng.integers(2, size=len(couples))]]))
+        groups = parts[couples[:, 0]] // math.prod(self._by_sizes)
+        for of in np.split(couples, np.flatnonzero(np.diff(groups)) + 1):
+            chosen.append(balanced_choice(codes, of, rng))
+        return np.sort(np.concatenate(chosen))
 
     def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
         columns = self._sample_rows(n_samples, rng)  # counts are kept by all rows together
@@ -427,7 +445,7 @@ class AreaSynthesizer(PrivateSynthesizer):
         return encode(self._sample_rows(n_samples, rng), self.schema_)
 
     def _check_parameters(self) -> None:
-        check_parameters(self, {"counts_share": (Between(0, 1), "0.7 is the default")})
+        check_parameters(self, {"counts_share": (Between(0, 1), "0.65 is the default")})
         coded = self._container.schema.coded
         if not isinstance(self.by, list | tuple) or not all(map(is_name, self.by)) or len(set(self.by)) < len(self.by):
             raise ValueError(f"by must be a list of different columns, got {short_repr(self.by)}; give [] for counts of areas alone.")
@@ -456,13 +474,18 @@ class AreaSynthesizer(PrivateSynthesizer):
         return tags
 
 
+def coarse_codes(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """Return each column as codes of a few kinds: its levels, or numbers that follow each other."""
+    codes = np.array([np.unique(column, return_inverse=True)[1] for column in columns])
+    return codes * _KINDS // np.maximum(codes.max(axis=1, keepdims=True) + 1, _KINDS)
+
+
 def deal_order(columns: Sequence[np.ndarray], parts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return an order of rows by parts, in which those of a part are ordered by a few of their columns, others in each part.
 
     So every k-th of them shows all kinds of rows of the part in proportion, more evenly than by chance.
     """
-    coarse = np.array([np.unique(column, return_inverse=True)[1] for column in columns])
-    coarse = coarse * _KINDS // np.maximum(coarse.max(axis=1, keepdims=True) + 1, _KINDS)
+    coarse = coarse_codes(columns)
     chosen = np.argsort(rng.random((parts.max() + 1, len(columns))), axis=1)[parts, : min(_ORDERED, len(columns))]
     return np.lexsort((rng.random(len(parts)), *(coarse[of, np.arange(len(parts))] for of in chosen.T), parts))
 
