@@ -23,7 +23,7 @@ SCRIPTS = {
     "tables": ["mixed_tables.py", "nist_crc.py", "coded_tables.py", "coded_gram.py", "small_tables.py", "wide_tables.py"],
     "structure": ["near_columns.py", "rules.py", "spans.py", "strong_pairs.py", "wide_bounds.py", "pairs.py", "parities.py"],
     "answers": ["prior.py", "conditions.py", "intervals.py"],
-    "linked": ["linked_tables.py"],
+    "linked": ["linked_tables.py", "areas.py"],
     "papers": ["papers/zhang_2024.py"],
 }
 

@@ -24,6 +24,7 @@ from sphinx.util.docutils import SphinxDirective
 
 import skdpsynth
 from skdpsynth import (
+    AreaSynthesizer,
     LatentFactorSynthesizer,
     LinkedTablesSynthesizer,
     LowDimSynthesizer,
@@ -32,7 +33,7 @@ from skdpsynth import (
     PrivatePCA,
     SignedMeasureMechanism,
 )
-from skdpsynth.domain import Children
+from skdpsynth.domain import Children, Hierarchy
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.statistics import Sensitivity
 from skdpsynth.testing._harness import entries_of, fixed_bits, rows, use_roots, watch_releases
@@ -51,6 +52,7 @@ TABLES = {
     "household": pd.DataFrame({"household_id": np.arange(4), "region": ["north", "south"] * 2, "income": [10.5, 20.5, 30.5, 40.5]}),
     "person": pd.DataFrame({"household_id": [0, 1, 1, 2, 2, 2], "age": [20, 30, 40, 50, 60, 70], "works": [True, False] * 3}),
 }
+AREAS = Hierarchy(["part", 0], {10: [0, 2], 11: [1, 3]})
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ def settings() -> dict[str, dict[str, Any]]:
             '`strategy="scores"`': LatentFactorSynthesizer(strategy="scores"),
         },
         "LinkedTablesSynthesizer": {"households with up to 3 persons": LINKED},
+        "AreaSynthesizer": {"two levels, `by` one column": AreaSynthesizer({1: [0, 1], 2: (0.0, 1.0)}, AREAS, by=[1])},
         "PrivateSearchCV": {"over two strategies of PMM": search},
     }
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdpsynth._validation import Between, check_parameters, short_repr
-from skdpsynth.domain import AllowedCells, BoundsLike, Hierarchy, Schema, SchemaLike, is_name, list_names
+from skdpsynth.domain import AllowedCells, BoundsLike, Hierarchy, Schema, SchemaLike, Unique, is_name, list_names
 from skdpsynth.fitting import Budget, Facts, Plan, check_part, clone_part, fit_part
 from skdpsynth.frames import Rows, Table, TableKind, concatenate, open_source
 from skdpsynth.measures import level_shares, tree_least_squares, whole_counts
@@ -455,7 +455,13 @@ class AreaSynthesizer(PrivateSynthesizer):
                 raise ValueError(f"by must be columns of levels that schema states, got {short_repr(name)}; list its levels.")
         for rule in self._container.schema.rules:
             if len(set(self.by) & set(rule.columns_named)) > 1:
-                raise ValueError(f"by must have at most one column of each rule, got those of {rule}; leave one out, or the rule.")
+                raise ValueError(
+                    f"by must have at most one column of each rule, got {list_names(rule.columns_named)}; leave one out, or the rule."
+                )
+            if isinstance(rule, Unique):
+                raise ValueError(
+                    f"schema must have no Unique, got that of {list_names(rule.columns_named)}; drop the rule, or the columns."
+                )
         n_counts = self._n_areas[-1] * math.prod(self._by_sizes)
         if n_counts > _MOST_COUNTS:
             raise ValueError(f"by must leave at most {_MOST_COUNTS} counts of the smallest areas, got {n_counts}; leave columns out.")
