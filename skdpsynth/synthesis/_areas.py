@@ -385,14 +385,14 @@ class AreaSynthesizer(PrivateSynthesizer):
         order = np.argsort(np.append(parts, np.repeat(np.arange(len(numbers)), lacking)), kind="stable")
         return [column[order] for column in concatenate(rows)]
 
-    def _balanced_rows(self, rows: list[np.ndarray], parts: np.ndarray, numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def _balanced_rows(self, columns: list[np.ndarray], parts: np.ndarray, numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Choose so many rows of each part, of up to twice as many in an order in which neighbors are alike: all, or one of each couple.
 
         The choices in a group are such that its pairs of columns are as frequent as in all.
         """
-        here, n_pairs = np.bincount(parts, minlength=len(numbers)), math.comb(len(rows), 2)
+        here, n_pairs = np.bincount(parts, minlength=len(numbers)), math.comb(len(columns), 2)
         alone = take_evenly(parts, np.where(here > numbers, 2 * numbers - here, here), rng)
-        couples, chosen, codes = np.flatnonzero(~alone).reshape(-1, 2), [np.flatnonzero(alone)], [*coarse_codes(rows)]
+        couples, chosen, codes = np.flatnonzero(~alone).reshape(-1, 2), [np.flatnonzero(alone)], [*coarse_codes(columns)]
         if len(couples) * n_pairs > _MOST_BALANCED:
             return np.sort(np.concatenate([*chosen, couples[np.arange(len(couples)), rng.integers(2, size=len(couples))]]))
         groups = parts[couples[:, 0]] // math.prod(self._by_sizes)
