@@ -39,7 +39,7 @@ from skdpsynth.domain._functional_dependencies import (
     written_kind,
 )
 from skdpsynth.domain._grid import Grid, Spans, comparable, edges_of_differences, edges_of_spans, grids_of, spans_of, with_spans
-from skdpsynth.domain._hierarchy import Hierarchy
+from skdpsynth.domain._hierarchy import WHOLE, Hierarchy
 from skdpsynth.domain._histories import NoHistory, history_of, ranks_within
 from skdpsynth.domain._kinds import (
     Boolean,

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._validation import short_repr
+from skdpsynth._validation import check_type, short_repr
 from skdpsynth.domain._functional_dependencies import Determines
-from skdpsynth.domain._kinds import Nominal, first_duplicate, is_name, list_names
+from skdpsynth.domain._kinds import Nominal, first_duplicate, is_name, list_names, plain_value
 from skdpsynth.persistence import savable
+
+WHOLE = "whole"  # the level above all others, in the keys of counts
 
 
 @savable
@@ -49,8 +51,11 @@ class Hierarchy:
 
     def __post_init__(self) -> None:
         levels = tuple(self.levels) if isinstance(self.levels, list | tuple) else ()
-        if not levels or not all(map(is_name, levels)) or len(set(levels)) < len(levels):
-            raise ValueError(f"levels must be a list of different columns, the largest areas first, got {short_repr(self.levels)}.")
+        if not levels or not all(map(is_name, levels)) or len({WHOLE, *map(str, levels)}) <= len(levels):
+            raise ValueError(
+                f"levels must be a list of columns, the largest areas first, whose names differ as text, also from {WHOLE!r}, got "
+                f"{short_repr(self.levels)}."
+            )
         vars(self).update(levels=levels, tree=_plain_tree(self.tree, len(levels), list_names(levels)))
         names = [area for areas in self.areas for area in areas]
         if not (all(type(name) is str for name in names) or all(type(name) is int for name in names)):
@@ -62,7 +67,7 @@ class Hierarchy:
                     "larger area before its name, in the tree and in the table."
                 )
         if self.default is not None:
-            if self.default not in self.areas[-1]:
+            if not isinstance(self.default, str | int) or self.default not in self.areas[-1]:
                 raise ValueError(f"default must be one of the smallest areas or None, got {short_repr(self.default)}; name one of them.")
             # A missing or unknown level is read as the first.
             vars(self).update(tree=_with_first(self.tree, self.default))
@@ -94,8 +99,9 @@ class Hierarchy:
         return np.array(found[::-1])
 
     def columns(self, present: Sequence[Hashable]) -> tuple[dict[Hashable, Nominal], list[Determines]]:
-        """Return kinds and rules of the columns of levels that a table has, or refuse a table without the last one."""
+        """Return kinds and rules of the columns of levels among those of a table, or refuse a table without the last one."""
         *larger, last = self.levels
+        check_type("present", present, (list, tuple), "a list of the columns of a table")
         if last not in present:
             raise ValueError(f"X must have the column {list_names([last])} of the smallest areas; add it, or give another hierarchy.")
         kinds, rules = {last: _areas_kind(self.areas[-1])}, []
@@ -118,7 +124,9 @@ def _plain_tree(tree: Any, n_levels: int, names: str) -> Any:
     if not is_right or not len(tree):
         kind = "a dict from areas to the areas in them" if n_levels > 1 else "a list of the smallest areas"
         raise ValueError(f"tree must have one depth, that of {names}, and be {kind} there, got {short_repr(tree)}.")
-    return {area: _plain_tree(within, n_levels - 1, names) for area, within in tree.items()} if n_levels > 1 else tuple(tree)
+    if n_levels == 1:
+        return tuple(map(plain_value, tree))
+    return {plain_value(area): _plain_tree(within, n_levels - 1, names) for area, within in tree.items()}
 
 
 def _holds(tree: Any, area: Any) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdpsynth._validation import Between, check_parameters, short_repr
-from skdpsynth.domain import AllowedCells, BoundsLike, Hierarchy, Schema, SchemaLike, Unique, is_name, list_names
+from skdpsynth.domain import WHOLE, AllowedCells, BoundsLike, Hierarchy, Schema, SchemaLike, Unique, is_name, list_names
 from skdpsynth.fitting import Budget, Facts, Plan, check_part, clone_part, fit_part
 from skdpsynth.frames import Rows, Table, TableKind, concatenate, open_source
 from skdpsynth.measures import level_shares, tree_least_squares, whole_counts
@@ -24,7 +24,6 @@ from skdpsynth.synthesis._latent_factor import LatentFactorSynthesizer
 from skdpsynth.synthesis._latent_planning import MAX_CODES
 from skdpsynth.tables import TableFormat, continue_table, encode, start_table
 
-WHOLE = "whole"  # the level above all others, in the keys of counts
 _MOST_COUNTS = 1 << 24  # of the smallest areas
 _MOST_BALANCED = 1 << 26  # pairs of columns in all couples of rows
 _KINDS, _ORDERED = 16, 4  # of a column, and columns by which the rows of a part are ordered
@@ -184,8 +183,9 @@ class AreaSynthesizer(PrivateSynthesizer):
     def _open_table(self, X: Table) -> tuple[Rows, dict[str, Any]]:
         if isinstance(X, Rows):
             raise ValueError(f"{type(self).__name__} must get a table, and not the rows of an estimator around it; fit it by itself.")
-        reader = self._with_schema(self._stated_with_areas(X))
-        self._container, rows = start_table(reader, X, self._least_rows)
+        stated, table = self._stated_with_areas(X)
+        reader = self._with_schema(stated)
+        self._container, rows = start_table(reader, table, self._least_rows)
         names = ("n_features_in_", "feature_names_in_")
         self.__dict__.update({name: vars(reader)[name] for name in names if name in vars(reader)})
         return rows, {"schema": self._container.schema.coded}
@@ -196,20 +196,20 @@ class AreaSynthesizer(PrivateSynthesizer):
         vars(reader).update({**vars(self), "schema": schema})
         return reader
 
-    def _stated_with_areas(self, X: Table) -> Schema | None:
-        """Return the schema with kinds and rules of the columns of areas that a table has."""
+    def _stated_with_areas(self, X: Table) -> tuple[Schema | None, Any]:
+        """Return the schema with kinds and rules of the columns of areas that a table has, and the table, perhaps opened."""
         stated = None if self.schema is None else Schema.of(self.schema)
         if (tree := self.hierarchy) is None:
-            return stated
+            return stated, X
         if not isinstance(tree, Hierarchy):
             raise TypeError(f"hierarchy must be None or a Hierarchy, got {short_repr(tree)}; see skdpsynth.domain.Hierarchy.")
         if stated is None:
             raise ValueError("schema must state the other columns where a hierarchy is given, got None; give {column: facts}.")
         if twice := [name for name in tree.levels if name in stated]:
             raise ValueError(f"schema must leave the columns of areas to hierarchy, but states {list_names(twice)}; leave them out.")
-        source = open_source(X, read=stated.read)
+        source = open_source(X, read=stated.read, skips_damaged=self.neighboring != "replace_one")
         kinds, rules = tree.columns(source.columns if source.is_text else TableKind.of(source.head).columns)
-        return Schema({**stated, **kinds}, [*stated.rules, *rules], stated.read)
+        return Schema({**stated, **kinds}, [*stated.rules, *rules], stated.read), source
 
     # Public facts of areas, in the order of the columns of the model
 
@@ -287,10 +287,8 @@ class AreaSynthesizer(PrivateSynthesizer):
             share = losses_of_kind("gaussian", of_counts.share)[0] if as_gaussian else of_counts.share.pure
             noises = self._plan_noises(share, is_counted, facts.neighboring)
         made = LatentFactorSynthesizer() if self.synthesizer is None else clone_part(self.synthesizer, type(self).__name__)
-        inner, inner_facts = (
-            made._for_read_rows(table := self._inner_format()),
-            inner_facts.part(schema=table.schema.coded, delta=facts.delta),
-        )
+        inner = made._for_read_rows(table := self._inner_format())
+        inner_facts = inner_facts.part(schema=table.schema.coded, delta=facts.delta)
         plan = check_part(inner, inner_facts)
         facts.warnings.extend(inner_facts.warnings)
         return _AreasPlan(
@@ -465,7 +463,8 @@ class AreaSynthesizer(PrivateSynthesizer):
         n_counts = self._n_areas[-1] * math.prod(self._by_sizes)
         if n_counts > _MOST_COUNTS:
             raise ValueError(f"by must leave at most {_MOST_COUNTS} counts of the smallest areas, got {n_counts}; leave columns out.")
-        if self.groups != "auto" and (self.groups not in areas or self._n_areas[self._group_level] > MAX_CODES):
+        is_level = is_name(self.groups) and self.groups in ("auto", *areas)
+        if not is_level or self._n_areas[self._group_level] > MAX_CODES:
             raise ValueError(f"groups must be 'auto' or a level of at most {MAX_CODES} areas, got {short_repr(self.groups)}; name another.")
         if self.synthesizer is not None and getattr(self.synthesizer, "strategy", None) != "marginals":
             raise ValueError(

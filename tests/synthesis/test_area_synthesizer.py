@@ -123,6 +123,12 @@ def test_polars_chunks_and_files_give_the_same_counts(tmp_path):
     assert isinstance(model().fit(pl.from_pandas(frame)).sample(5), pl.DataFrame)
 
 
+def test_chunks_that_come_once_are_read_once():
+    frame = people()
+    fit = model(epsilon=float("inf")).fit(iter([frame[:150], frame[150:]]))
+    np.testing.assert_array_equal(fit.counts_["town"], counts_of(frame, "town"))
+
+
 def test_batches_are_the_rows_of_a_sample_and_a_file_gives_the_same_back():
     fit = model().fit(people())
     again = from_bytes(to_bytes(fit))
@@ -159,6 +165,17 @@ def test_one_row_moves_the_counts_of_a_level_by_their_sensitivity_at_most(relati
         most = 2 if relation == "replace_one" else 1
         assert max(each.sum() for each in moved) == max((each**2).sum() for each in moved) == most
         assert max(each.max() for each in moved) == 1
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("epsilon", [1e-3, 1, 40])
+@pytest.mark.parametrize("delta", [1e-9, 1e-3])
+def test_no_budget_is_overspent_whatever_noise_the_model_takes(relation, epsilon, delta):
+    account = PrivacyAccountant(epsilon, delta, neighboring=relation)
+    for by in ([], ["sex"]):
+        one = account.child(Fraction(str(epsilon)) / 2, delta / 2, name=f"by {len(by)}")
+        model(epsilon=epsilon / 2, delta=delta / 2, by=by, neighboring=relation, accountant=one).fit(people(200))
+    assert account.spent <= epsilon
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
