@@ -271,7 +271,8 @@ class AreaSynthesizer(PrivateSynthesizer):
         """Share rho where all noise is Gaussian, and otherwise epsilon and delta."""
         self._check_parameters()
         if facts.delta and facts.epsilon != math.inf:
-            with suppress(ArithmeticError):
+            # A rho that delta pays for alone has no epsilon; what is refused for another reason is refused again below.
+            with suppress(ArithmeticError, ValueError):
                 plan = self._plan_shares(other := facts.part(), as_gaussian=True)
                 if check_part(plan.inner, plan.inner_facts).rho == "gaussian":
                     facts.warnings.extend(other.warnings)
@@ -482,7 +483,7 @@ class AreaSynthesizer(PrivateSynthesizer):
 def coarse_codes(columns: Sequence[np.ndarray]) -> np.ndarray:
     """Return each column as codes of a few kinds: its levels, or numbers that follow each other."""
     codes = np.array([np.unique(column, return_inverse=True)[1] for column in columns])
-    return codes * _KINDS // np.maximum(codes.max(axis=1, keepdims=True) + 1, _KINDS)
+    return codes * _KINDS // np.maximum(codes.max(axis=1, keepdims=True, initial=0) + 1, _KINDS)
 
 
 def deal_order(columns: Sequence[np.ndarray], parts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -491,7 +492,7 @@ def deal_order(columns: Sequence[np.ndarray], parts: np.ndarray, rng: np.random.
     So every k-th of them shows all kinds of rows of the part in proportion, more evenly than by chance.
     """
     coarse = coarse_codes(columns)
-    chosen = np.argsort(rng.random((parts.max() + 1, len(columns))), axis=1)[parts, : min(_ORDERED, len(columns))]
+    chosen = np.argsort(rng.random((parts.max(initial=0) + 1, len(columns))), axis=1)[parts, : min(_ORDERED, len(columns))]
     return np.lexsort((rng.random(len(parts)), *(coarse[of, np.arange(len(parts))] for of in chosen.T), parts))
 
 

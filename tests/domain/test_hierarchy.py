@@ -47,8 +47,10 @@ def test_it_comes_back_from_a_file():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (([], []), "levels must be a list of different columns"),
-        ((["a", "a"], TREE), "levels must be a list of different columns"),
+        (([], []), "levels must be a list of columns, the largest areas first"),
+        ((["a", "a"], TREE), "levels must be a list of columns, the largest areas first"),
+        (([1, "1"], TREE), "whose names differ as text"),
+        ((["whole"], ["1", "2"]), "whose names differ as text"),
         ((["county", "tract"], TREE), "tree must have one depth"),
         ((["state", "county", "tract"], {"A": ["1"]}), "tree must have one depth"),
         ((["tract"], []), "tree must have one depth"),
