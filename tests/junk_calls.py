@@ -22,6 +22,7 @@ from junk_values import CALLABLE, JUNK
 from sklearn.tree import DecisionTreeClassifier
 
 from skdpsynth import (
+    AreaSynthesizer,
     LatentFactorSynthesizer,
     LinkedTablesSynthesizer,
     PrivacyAccountant,
@@ -139,6 +140,7 @@ def people(n=60):
 
 
 SCHEMA = {"age": domain.Continuous(0, 99), "job": domain.Nominal(["cook", "nurse"]), "income": domain.Continuous(0.0, 1.0)}
+JOBS, BELOW = domain.Hierarchy(["job"], ["cook", "nurse"]), {name: SCHEMA[name] for name in ("age", "income")}
 TABLES = {
     "schemas": {"household": {"region": ["a", "b"]}, "person": SCHEMA},
     "links": [domain.Children("person", of="household", key="id", most=3)],
@@ -152,6 +154,7 @@ ESTIMATORS = {
     **{cls.__name__: cls for cls in all_estimators()},
     "LatentFactorSynthesizer": functools.partial(LatentFactorSynthesizer, n_factors=1),
     "LatentFactorSynthesizer(schema)": functools.partial(LatentFactorSynthesizer, schema=SCHEMA, n_factors=1),
+    "AreaSynthesizer(schema)": functools.partial(AreaSynthesizer, schema=BELOW, hierarchy=JOBS),
     "PrivateSearchCV": SEARCH,
     "LinkedTablesSynthesizer": functools.partial(LinkedTablesSynthesizer, **TABLES),
 }
@@ -222,6 +225,7 @@ OBJECTS = {  # of each class, one whose methods are called
     "Derived": lambda: domain.Derived("a + b", (0, 2)),
     "Schema": lambda: domain.Schema(SCHEMA),
     "LinkedSchema": lambda: domain.LinkedSchema(**TABLES),
+    "Hierarchy": lambda: JOBS,
     "MixedTypeEncoder": lambda: domain.MixedTypeEncoder(SCHEMA).fit(people()),
     "BinaryPartition": lambda: PARTITION,
     "Lattice": lambda: measures.Lattice(BOX, (2, 2)),
@@ -286,6 +290,7 @@ GOOD = {  # of an argument wherever it is, of a class, and of a callable
     "TimeOfDay": {"low": "10:00", "high": "21:00"},
     "Duration": {"low": 0, "high": 9},
     "Derived": {"expression": "a + b", "bounds": (0, 2), "values": np.arange(3.0)},
+    "Hierarchy": {"levels": ["job"], "tree": ["cook", "nurse"], "present": ["job", "age"]},
     "Impossible": {"cells": {"a": "x", "b": "y"}},
     "Inequality": {"low": "a", "high": "b"},
     "Sum": {"total": "c"},
