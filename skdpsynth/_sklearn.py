@@ -19,7 +19,7 @@ from skdpsynth.frames import NamedArray, Table, column_names, is_arrow, is_panda
 
 # Exported by the package; all other classes are exported by their rooms, but those of `tables` by `domain`.
 TOP_LEVEL_CLASSES = (
-    *("LatentFactorSynthesizer", "LinkedTablesSynthesizer", "LowDimSynthesizer", "OnlineSynthesizer"),
+    *("AreaSynthesizer", "LatentFactorSynthesizer", "LinkedTablesSynthesizer", "LowDimSynthesizer", "OnlineSynthesizer"),
     *("PrivacyAccountant", "PrivateMeasureMechanism", "PrivatePCA", "SignedMeasureMechanism"),
 )
 API_URL = "https://skdpsynth.readthedocs.io/en/stable/api/generated/"

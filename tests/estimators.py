@@ -6,6 +6,7 @@ from sklearn.base import BaseEstimator
 
 import skdpsynth
 from skdpsynth import (
+    AreaSynthesizer,
     LatentFactorSynthesizer,
     LinkedTablesSynthesizer,
     LowDimSynthesizer,
@@ -60,6 +61,7 @@ def variants():
         "LowDim-private-bounds": LowDimSynthesizer(1, bounds="private"),
         "LatentFactor-private-bounds": LatentFactorSynthesizer(bounds="private", delta=1e-6),
         "LatentFactor-add_or_remove_one": LatentFactorSynthesizer(neighboring="add_or_remove_one"),
+        "Area-add_or_remove_one": AreaSynthesizer(neighboring="add_or_remove_one"),
         "LatentFactor-scores": LatentFactorSynthesizer(strategy="scores"),
         "LatentFactor-scores-pmm": LatentFactorSynthesizer(strategy="scores", synthesizer="pmm"),
         "LatentFactor-scores-add_or_remove_one": LatentFactorSynthesizer(strategy="scores", neighboring="add_or_remove_one"),
