@@ -181,15 +181,22 @@ def _expected_shares(
     means: np.ndarray, differences: np.ndarray, mass: np.ndarray, variance: float, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the posterior means of the shares of the left children of some nodes of a level, and the weights of the priors."""
-    points = np.array([_prior_points(float(mean))[: len(weights)] for mean in means]).reshape(-1, len(weights), _POINTS)
-    off = differences[:, None, None] - mass[:, None, None] * (2 * points - 1)
+    distinct, places = np.unique(means, return_inverse=True)
+    points = np.array([_prior_points(float(mean))[: len(weights)] for mean in distinct]).reshape(-1, len(weights), _POINTS)[places]
+    off = 2 * points - 1  # in place from here on: there may be a million numbers
+    off *= -mass[:, None, None]
+    off += differences[:, None, None]
+    off *= off
     exact = np.maximum(variance, (mass / _POINTS) ** 2)[:, None, None]  # a difference tells no more than how far apart points are
-    likelihood = np.exp((np.min(off**2, axis=(1, 2), keepdims=True) - off**2) / (4 * exact))
+    np.subtract(off.min(axis=(1, 2), keepdims=True), off, out=off)
+    off /= 4 * exact
+    likelihood = np.exp(off, out=off)
     of_priors, before = likelihood.mean(axis=2), weights
     for _ in range(_PRIOR_ROUNDS):
         chosen = of_priors * weights
         weights = (before + (chosen / chosen.sum(axis=1, keepdims=True)).sum(axis=0)) / (1 + len(means))
-    return (likelihood * points).mean(axis=2) @ weights / (of_priors @ weights), weights
+    points *= likelihood
+    return points.mean(axis=2) @ weights / (of_priors @ weights), weights
 
 
 @lru_cache(256)

@@ -480,7 +480,7 @@ def _bounds(model: BaseEstimator) -> Iterator[Bound]:
         if not isinstance(part, BaseEstimator):
             continue
         if hasattr(part, "error_bound_"):
-            if hasattr(part, "expected_error_"):
+            if hasattr(type(part), "expected_error_"):  # asked of the type: of the object it would be simulated
                 yield Bound(f"expected_error_{of_what}", f"{part.expected_error_:.4g}", _EXPECTED)
             yield Bound(f"error_bound_{of_what}", f"{part.error_bound_:.4g}", _DISTANCE)
         if (solution := getattr(part, "solution_", None)) is not None:

@@ -2,11 +2,14 @@
 
 import ast
 import json
+import subprocess
+import sys
 
 import pytest
 from extensions import DOCS, extension
 
 FOLDER = DOCS.parent / "examples"
+NOTEBOOKS = sorted((FOLDER / "notebooks").glob("*.ipynb"))
 
 
 @pytest.fixture
@@ -29,3 +32,14 @@ def test_the_cells_of_a_notebook_are_the_code_of_its_example_in_order(notebooks)
         assert ast.dump(ast.Module(ast.parse(source).body[1:], [])) == ast.dump(ast.parse(code)), name
         assert "".join(made[0]["source"]).startswith("# ")
         assert not any("# %%" in line for cell in made for line in cell["source"])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_in_an_empty_folder_as_a_kernel_runs_it(path, tmp_path):
+    """Without a `__file__`, and beside arguments that are those of the kernel."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    run = [sys.executable, "-c", code, "-f", "kernel.json"]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
