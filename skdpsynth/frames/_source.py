@@ -261,6 +261,10 @@ class Rows:
         chunks = [chunk for _, chunk in sorted(parts, key=itemgetter(0))]
         return replace(self, source=InMemory(concatenate(chunks, self.n_features)), maps=()) if chunks else self
 
+    def aggregate(self, rule: SumRule) -> Any:
+        """Return the statistic of all rows, summed where they are."""
+        return self.source.aggregate(self, rule)
+
     def may_be_kept(self, row_bytes: int) -> bool:
         """Whether these rows can be read here, and would take little memory at so many bytes a row."""
         return self.n_samples is not None and self.n_samples * row_bytes <= _MOST_KEPT and not self.source.stays_apart

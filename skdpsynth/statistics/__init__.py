@@ -42,6 +42,7 @@ from skdpsynth.statistics._linked import (
 from skdpsynth.statistics._marginals import Marginals, Trees
 from skdpsynth.statistics._moments import Gram, KeptLengths, Moments, Packing
 from skdpsynth.statistics._parities import Parities, SumParities
+from skdpsynth.statistics._weights import SurveyWeights, WeighedSums
 
 # Names for authors of mechanisms; the other rooms import more.
 __all__ = ["Aggregator", "Histogram", "Marginals", "Moments", "Query", "Sensitivity", "total"]

@@ -101,7 +101,7 @@ def total(rows: Rows, aggregator: Aggregator) -> Any:
     --------
     Aggregator : The rule of a sum.
     """
-    return rows.source.aggregate(rows, aggregator)
+    return rows.aggregate(aggregator)
 
 
 def total_and_kept(rows: Rows, aggregator: Any, kept: np.ndarray) -> tuple[Any, Rows]:
