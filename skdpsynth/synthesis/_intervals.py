@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,9 +30,10 @@ from skdpsynth.models import (
     threshold_bins,
 )
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, DiscreteMatrixLaplace, RandomBits, Seed, SeededBits
-from skdpsynth.statistics import CellsOf, CodedGram, Coding, Interactions, Marginals, Trees
+from skdpsynth.statistics import Aggregator, CellsOf, CodedGram, Coding, Interactions, Marginals, Trees, WeighedSums
 from skdpsynth.synthesis._base import default_n_samples
 from skdpsynth.synthesis._latent_planning import GRAM
+from skdpsynth.synthesis._survey import SurveyDesign
 
 _NOISES: dict[str, Any] = {each.__name__: each for each in (DiscreteGaussian, DiscreteLaplace, DiscreteMatrixLaplace)}
 _WEAK = 5.0  # variance of the prior: so weak that dependences keep their size, which intervals need more than little noise
@@ -39,6 +41,7 @@ STEPS_OF_REFIT = 400  # of each fit: a re-fit that stops earlier varies less tha
 REFITS = 2  # that are mixed: what more would average out is little against the noise of the tables
 
 _Links = Mapping[Hashable, Link | LevelGroups]
+_Counting = Callable[[Any, Sequence[np.ndarray]], Any]
 _ROWS, _TIMES = 50_000, 20  # of a table on which a statistic is computed: so many times the data, and at most so many, or as the data
 _CELLS = 1 << 25  # of such a table
 _LEAST, _MOST = 8, 10_000  # re-fits
@@ -61,7 +64,8 @@ class ParametricBootstrap:
     interactions: Interactions | CodedGram | None  # of released pairs; None: tables
     pairs: tuple[tuple[int, int], ...]  # whose tables are estimated
     n_samples: int
-    is_public: bool  # whether `n_samples` is
+    is_public: bool  # whether `n_samples` is the sum of all counts
+    survey: SurveyDesign | None = None  # of rows with weights
 
     @classmethod
     def of(cls, synthesizer: BaseEstimator, n_samples: int) -> "ParametricBootstrap":
@@ -89,7 +93,8 @@ class ParametricBootstrap:
             over = Interactions(tuple(sizes), tuple(scales), len(model.weights), multipliers)  # type: ignore[arg-type]
         weak = replace(model, factors=tuple(replace(factors, variance=_WEAK) for factors in model.factors))
         pairs, is_public = tuple(by_place(synthesizer.marginals_consistent_, 2)), synthesizer.neighboring == "replace_one"
-        replay = cls(weak, noises, over, pairs, n_samples, is_public)  # type: ignore[arg-type]
+        survey = synthesizer._design
+        replay = cls(weak, noises, over, pairs, n_samples, is_public and survey is None, survey)  # type: ignore[arg-type]
         if isinstance(over, CodedGram):
             released: list[Released] = [replay._noisy_gram(synthesizer.gram_ if lead else synthesizer.gram_[None])]
         else:
@@ -98,7 +103,7 @@ class ParametricBootstrap:
                 released.append(replay._noisy_tables(tables(synthesizer.marginals_, 2), "counts of pairs"))
             else:
                 released.append(replay._noisy_interactions(tables(synthesizer.interactions_, 2)))
-        return replace(replay, model=replay._fit(model.links, released))
+        return replace(replay, model=replay._fit(model.links, released)[0])
 
     def _noisy_tables(self, tables: Mapping[tuple[int, ...], np.ndarray], name: str) -> NoisyTables:
         return NoisyTables(tables, float(self.noises[name].variance(1)) if tables else 0.0)
@@ -113,7 +118,8 @@ class ParametricBootstrap:
         scales: Any = dict(zip(self.interactions.pairs, self.interactions.scales, strict=True))
         return NoisyInteractions(tables, scales, float(self.noises["interactions of pairs"].variance(1)))
 
-    def _fit(self, links: _Links, released: Sequence[Released]) -> TableModel:
+    def _fit(self, links: _Links, released: Sequence[Released]) -> tuple[TableModel, float]:
+        """Return the model of tables, and the number of rows that they tell."""
         n_samples = self.n_samples if self.is_public else None
         model, estimates = self.model, Estimates.of(released, self.pairs, n_samples)
         names, rows = [name for name in model.schema if name != model.stratum], estimates.rows(n_samples)
@@ -121,25 +127,38 @@ class ParametricBootstrap:
         links, one_way, two_way = threshold_bins(
             names, links, estimates.one_way, estimates.two_way, rows, together, edges_of_spans(model.schema)
         )
-        return model.refit(links, one_way, two_way, rows, REFITS, STEPS_OF_REFIT)
+        return model.refit(links, one_way, two_way, rows, REFITS, STEPS_OF_REFIT), float(rows.sum())
 
     def encode(self, values: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Return rows that the model drew as cells, and as codes: last that of the stratum."""
+        """Return rows that the model drew as cells, and as codes: last that of the stratum, and behind it the weight of a survey."""
         model, places = self.model, {name: place for place, name in enumerate(self.model.schema)}
         cells = CellsOf({places[name]: grid for name, grid in grids_of(model.schema).items()})(values)
         bins = {places[name]: np.append(link.codes, link.n_bins).astype(np.int32) for name, link in model.links.items()}
         stratum = None if model.stratum is None else places[model.stratum]
-        return cells, Coding((*(places[name] for name in model.schema if name != model.stratum), stratum), bins)(cells)
+        return cells, Coding((*(places[name] for name in model.schema if name != model.stratum), stratum), bins)(cells) + (
+            [] if self.survey is None else self.survey.weights(values)[-1:]
+        )
 
     def resample_and_fit(
         self, cells: Sequence[np.ndarray], codes: Sequence[np.ndarray], rng: np.random.Generator, bits: RandomBits
-    ) -> TableModel:
+    ) -> tuple[TableModel, float]:
         """Draw rows of the model, given as cells and codes, repeat the releases of the fit on them, and fit the model again.
 
         Rows are drawn with replacement, independent of each other, so the fitted model has the error of a sample beside that of noise.
+        Those of a survey are drawn by their weights, and counted by them. Return the number of rows that the tables tell, too.
         """
-        rows, links, sizes = rng.integers(len(codes[0]), size=self.n_samples), dict(self.model.links), self.model.factors[0].sizes.tolist()
-        drawn, all_sizes = [column[rows] for column in codes], [*sizes, len(self.model.weights)]
+        if self.survey is None:
+            rows, counting = rng.integers(len(codes[0]), size=self.n_samples), _sum_rows
+        else:
+            *codes, weights = codes
+            rows = self.survey.draw(weights, rng)
+            counting = partial(_sum_weighed_rows, weights[rows])
+        return self._count_and_fit([column[rows] for column in cells], [column[rows] for column in codes], counting, bits)
+
+    def _count_and_fit(
+        self, cells: Sequence[np.ndarray], codes: Sequence[np.ndarray], counting: _Counting, bits: RandomBits
+    ) -> tuple[TableModel, float]:
+        links, sizes = dict(self.model.links), [*self.model.factors[0].sizes.tolist(), len(self.model.weights)]
 
         def release(exact: np.ndarray, name: str) -> np.ndarray:
             return exact + self.noises[name].sample(exact.shape, bits)
@@ -148,23 +167,27 @@ class ParametricBootstrap:
             own = cells[list(self.model.schema).index(name)]
             if isinstance(link, Link):
                 depth = grids_of(self.model.schema)[name].depth
-                exact = Trees.of([own[rows]], [depth])
+                exact = counting(Trees.over([depth]), [own])
                 levels = exact.levels(release(exact.counts, "counts of cells"))[0]
                 variance = float(self.noises["counts of cells"].variance(1))
                 links[name] = link.reweigh([levels.get(j) for j in range(1, depth + 1)], variance)
             else:
-                counts = np.bincount(own[rows], minlength=len(link.order) + 1)[: len(link.order)]
+                counts = counting(Marginals.over([len(link.order) + 1], [(0,)]), [own]).counts[: len(link.order)]
                 deviation = float(self.noises["counts of levels"].variance(1)) ** 0.5
                 links[name] = link.reweigh(release(counts, "counts of levels"), deviation)
-        return self._fit(links, self._release_again(drawn, all_sizes, release))
+        return self._fit(links, self._release_again(codes, sizes, counting, release))
 
     def _release_again(
-        self, codes: Sequence[np.ndarray], sizes: Sequence[int], release: Callable[[np.ndarray, str], np.ndarray]
+        self,
+        codes: Sequence[np.ndarray],
+        sizes: Sequence[int],
+        counting: _Counting,
+        release: Callable[[np.ndarray, str], np.ndarray],
     ) -> list[Released]:
         n_columns = len(sizes) - 1
 
         def count(places: Sequence[tuple[int, ...]]) -> Marginals:
-            return Marginals.of(codes, sizes, [(n_columns, *place) for place in places])
+            return counting(Marginals.over(sizes, [(n_columns, *place) for place in places]), codes)
 
         if isinstance(self.interactions, CodedGram):
             return [self._noisy_gram(release(self.interactions.query(count(self.pairs), "replace_one").values, GRAM))]
@@ -180,6 +203,14 @@ class ParametricBootstrap:
             noisy = release(self.interactions.query(count(self.interactions.pairs), "replace_one").values, "interactions of pairs")
             released.append(self._noisy_interactions(self.interactions.tables(noisy)))
         return released
+
+
+def _sum_rows(rule: Aggregator, columns: Sequence[np.ndarray]) -> Any:
+    return rule.of(list(columns))
+
+
+def _sum_weighed_rows(weights: np.ndarray, rule: Aggregator, columns: Sequence[np.ndarray]) -> Any:
+    return WeighedSums(rule).of([*columns, weights])
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,24 +390,33 @@ class TableWorld:
         """
         if self.n_samples > len(self.rows[0]):
             return self.table(self.replay.model)
-        return self.container.fill(self.spans.decode([column[: self.n_samples] for column in self.rows]))
+        return self.fill([column[: self.n_samples] for column in self.rows])
 
     def independent(self) -> Any:
         return self.table(self.replay.model.without_factors())
 
-    def table(self, model: TableModel) -> Any:
+    def table(self, model: TableModel, population: float | None = None) -> Any:
         with np.errstate(all="ignore"):
-            return self.container.fill(self.spans.decode(model.sample(self.n_samples, self.rng)))
+            return self.fill(model.sample(self.n_samples, self.rng), population)
+
+    def fill(self, values: Sequence[np.ndarray], population: float | None = None) -> Any:
+        """Return a table of rows, with equal weights that tell a population: None, that of the fit."""
+        columns, survey = self.spans.decode(values), self.replay.survey
+        if survey is not None:
+            columns = survey.fill(columns, survey.population if population is None else population)
+        return self.container.fill(columns)
 
     def tables(self, number: int) -> Iterator[Any]:
         # Post-processing (proof: `ParametricBootstrap`): these bits make noise for synthetic rows, so they need not be secure.
         bits = SeededBits(int.from_bytes(self.rng.bytes(32)))
         with np.errstate(all="ignore"):
             cells, codes = self.replay.encode(self.rows)
+        survey = self.replay.survey
         for _ in track_steps("fit again", range(number)):
             with np.errstate(all="ignore"):
-                model = self.replay.resample_and_fit(cells, codes, self.rng, bits)
-            yield self.table(model)
+                model, n_rows = self.replay.resample_and_fit(cells, codes, self.rng, bits)
+            # The model's weights may sum to another population than the released tables tell.
+            yield self.table(model, None if survey is None else n_rows * survey.population / survey.expected_sum(codes[-1]))
 
 
 def check_interval_arguments(statistic: object, level: object, n_refits: object) -> tuple[float, int]:

@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._serialization import require
 from skdpsynth._validation import Whole, check_parameters, short_repr
@@ -17,12 +18,13 @@ from skdpsynth.frames import Rows, Table, TableKind, open_source
 from skdpsynth.models import pool_measurements, uniform_model
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import AccountantLike, Seed
-from skdpsynth.statistics import RowCount, total
+from skdpsynth.statistics import RowCount, SurveyWeights, total
 from skdpsynth.synthesis._base import BlockPlan, StreamBlock
 from skdpsynth.synthesis._conditional import ConditionalSynthesizer
 from skdpsynth.synthesis._latent_marginals import MarginalsStrategy, model_attributes
 from skdpsynth.synthesis._latent_planning import MAX_CODES, least_rows
 from skdpsynth.synthesis._latent_scores import ScoresStrategy
+from skdpsynth.synthesis._survey import SurveyDesign, WeighedBudget, survey_weights, weighed_facts
 from skdpsynth.tables import TableFormat, close_schema, continue_table, encode, open_columns, schema_of_box, start_table
 
 _STRATEGIES: dict[str, MarginalsStrategy | ScoresStrategy] = {"marginals": MarginalsStrategy(), "scores": ScoresStrategy()}
@@ -54,6 +56,10 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         A nominal column of at most 10 levels, such as a region, that no rule names. Pairs of other columns should be right in each of its
         levels: where noise is small enough, all triples of columns with it are counted, for half of what pairs would have. Unlike
         `stratify` it makes no models of its own. It needs `delta`. None: no such column.
+    weights : column, default=None
+        A column of survey weights, numbers with public bounds: the upper one is the cap, and the lower one is what negative and missing
+        weights count as. A row of weight w counts w times, so synthetic rows stand for the population, and noise grows with the cap: give
+        one not far above most weights. "marginals" only. None: each row counts once.
     n_factors : int or "auto", default="auto"
         Number of hidden factors, 1 to 64. "auto": 32 (strategy "scores": 8). More than needed do no harm but take time.
     strategy : {"marginals", "scores"}, default="marginals"
@@ -115,9 +121,12 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     cells_ : dict of column to int64 ndarray
         For each continuous column the noisy counts of its cells, as released: the measured levels of its tree, the coarsest first, the last
         padded to a power of two. For each nominal column of more than 64 levels, the counts of its levels.
+    population_ : float
+        Only with `weights`: the estimate of their sum, as clipped.
     accountant_ : PrivacyAccountant
     n_samples_ : int
-        Number of rows; an estimate from noisy counts (at least 1) under "add_or_remove_one".
+        Number of rows; an estimate from noisy counts (at least 1) under "add_or_remove_one"; with `weights`, ``population_`` over the
+        midpoint of their bounds then, as if that were the mean weight.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only where the input had names.
@@ -193,6 +202,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         *,
         stratify: Hashable = None,
         within: Hashable = None,
+        weights: Hashable = None,
         n_factors: int | Literal["auto"] = "auto",
         strategy: str = "marginals",
         prior: Table = None,
@@ -209,6 +219,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         self.schema = schema
         self.stratify = stratify
         self.within = within
+        self.weights = weights
         self.n_factors = n_factors
         self.strategy = strategy
         self.prior = prior
@@ -221,6 +232,23 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         self.accountant = accountant
         self.random_state = random_state
         self.n_jobs = n_jobs
+
+    @property
+    def _survey(self) -> SurveyWeights:
+        return survey_weights(self.weights, self._container.schema.coded)
+
+    @property
+    def _design(self) -> SurveyDesign | None:
+        """The design of the sample that was fitted, for tables that stand for its population."""
+        if self.weights is None:
+            return None
+        survey, kind = self._survey, self._container.schema.coded[self.weights]
+        numbers = self.population_ / survey.unit, self.n_samples_, self.neighboring == "replace_one"
+        return SurveyDesign(survey, *numbers, bool(kind.integer))
+
+    def _open_rows(self, X: Table, unit: Any, rng: Any, outer: Any) -> tuple[Rows, Facts]:
+        rows, facts = super()._open_rows(X, unit, rng, outer)
+        return (rows, facts) if self.weights is None else (self._survey.weigh(rows), facts)
 
     def _open_table(self, X: Table) -> tuple[Rows, dict[str, Any]]:
         if isinstance(X, Rows):  # of a stream, or of areas, which have read them
@@ -274,12 +302,26 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
             bounds = zip(facts.box.low.tolist(), facts.box.high.tolist(), strict=True)
             schema = Schema({place: Continuous(low, high) for place, (low, high) in enumerate(bounds)})
         self._check_parameters(schema)
+        facts = facts if self.weights is None else weighed_facts(facts, survey_weights(self.weights, schema))
         return self._strategy.plan(self, facts, schema)
 
     def _release(self, rows: Rows, plan: Any, budget: Budget) -> None:
         self.schema_ = self._container.schema
-        self.__dict__.update(self._strategy.release_model(self, rows, plan, budget))
+        if self.weights is None:
+            self.__dict__.update(self._strategy.release_model(self, rows, plan, budget))
+        else:
+            self._release_weighed(rows, plan, budget)
         self.__dict__.pop("_prior", None)
+
+    def _release_weighed(self, rows: Rows, plan: Any, budget: Budget) -> None:
+        """Release sums of weighted rows, and tell the number of rows from the sum of their weights."""
+        survey, public = self._survey, vars(self).get("n_samples_")
+        found: dict[str, Any] = self._strategy.release_model(self, rows, plan, WeighedBudget(budget, survey))
+        population, error = found.pop("n_samples_"), found.pop("_size_error")
+        self.__dict__.update(found)
+        self.population_ = population * survey.unit
+        self.n_samples_ = public or max(1, round(self.population_ / survey.usual))
+        self._size_error = 0.0 if public else error * survey.unit / survey.usual
 
     @property
     def _strategy(self) -> MarginalsStrategy | ScoresStrategy:
@@ -292,6 +334,8 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     def _plan_blocks(self, facts: Facts) -> BlockPlan:
         if self.strategy != "marginals":
             return BlockPlan()
+        if self.weights is not None:
+            raise ValueError(f"weights must be None in a stream, got {short_repr(self.weights)}, as a survey is one sample; fit its table.")
         if self.within is not None:
             raise ValueError(f"within must be None in a stream, got {short_repr(self.within)}: its blocks count no triples; leave it out.")
         if self.prior is not None and self.schema is None:
@@ -369,10 +413,46 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
 
     @np.errstate(all="ignore")  # a step beside 0 is below what floats are exact for
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> Any:
-        return self._spans.decode(self._model.sample(n_samples, rng, self.n_jobs))
+        rows, design = self._spans.decode(self._model.sample(n_samples, rng, self.n_jobs)), self._design
+        return rows if design is None else design.fill(rows, design.population)
 
     def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[Any]:
-        return map(self._spans.decode, self._model.sample_blocks(n_samples, rng))
+        blocks, design = map(self._spans.decode, self._model.sample_blocks(n_samples, rng)), self._design
+        return blocks if design is None else design.fill_blocks(blocks)
+
+    def sample_survey(self, n_samples: int | None = None, random_state: Seed = None) -> Any:
+        """Draw synthetic rows as the survey drew its own, each with a weight of its own; this is post-processing and costs no privacy.
+
+        Rows of `sample` stand for the population each alike, and their weight says so. These are drawn with probabilities in proportion to
+        1 / weight: by themselves they are like the rows of the survey, and weighted they stand for the population.
+
+        Parameters
+        ----------
+        n_samples : int, default=None
+            None: as in `sample`.
+        random_state : int, RandomState or None, default=None
+            May be seeded freely. None: fresh entropy.
+
+        Returns
+        -------
+        X : array or data frame of shape (n_samples, n_features)
+            In the kind of table that `fit` got, with its columns and dtypes.
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no `weights`.
+        """
+        check_is_fitted(self)
+        if (design := self._design) is None:
+            raise ValueError("weights must name a column for sample_survey, got None; use sample.")
+        request = self._drawing(n_samples, random_state)
+
+        def select(n_rows: int, rng: np.random.Generator) -> Any:
+            rows = self._spans.decode(self._model.sample(design.n_pool(n_rows), rng, self.n_jobs))
+            return design.select(rows, n_rows, rng)
+
+        return replace(request, rows=select).to(None)
 
     def _public_schema(self) -> Schema:
         return self.schema_
@@ -388,6 +468,8 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         if self.synthesizer is not None:
             check_parameters(self, {"synthesizer": ("pmm", "psmm", "")})
         self._strategy.check_parameters(self, schema)
+        if self.weights is not None and (self.strategy != "marginals" or self.prior is not None):
+            raise ValueError(f"weights must be None beside prior or strategy='scores', got {short_repr(self.weights)}; leave these out.")
         for parameter in ("stratify", "within"):
             if getattr(self, parameter) is not None:
                 self._check_column(parameter, schema)

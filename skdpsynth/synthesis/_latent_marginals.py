@@ -136,7 +136,7 @@ class MarginalsStrategy:
         )
         return plan_steps(facts, bare)
 
-    def release_model(self, synthesizer: BaseEstimator, rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, object]:
+    def release_model(self, synthesizer: BaseEstimator, rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, Any]:
         schema, spans, prior = synthesizer.schema_, synthesizer._spans, synthesizer._prior
         # Rules compare the cells that the caller gets, in the dtypes of the table.
         dtypes = dict(zip(schema, synthesizer._container.dtypes, strict=True))

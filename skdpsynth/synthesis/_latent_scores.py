@@ -69,7 +69,7 @@ class ScoresStrategy:
             facts.warnings.extend(part_facts.warnings)
         return ScoresPlan(spends_delta, schema=schema, n_samples=facts.n_samples, thresholds=noise, part=part, part_facts=part_facts)
 
-    def release_model(self, synthesizer: BaseEstimator, rows: Rows, plan: ScoresPlan, budget: Budget) -> dict[str, object]:
+    def release_model(self, synthesizer: BaseEstimator, rows: Rows, plan: ScoresPlan, budget: Budget) -> dict[str, Any]:
         """Run Algorithms 1 to 3 with private releases; return the fitted attributes.
 
         In either relation a row is counted in one level of each ordinal column, and, given the thresholds, has one latent row, whose draw
