@@ -53,6 +53,8 @@ def others():
     search = PrivateSearchCV(PrivateMeasureMechanism(), {"strategy": ["adaptive", "optimal"]})
     return {
         **{f"table-{r}-{d}": (LatentFactorSynthesizer(schema, neighboring=r, delta=d), table) for r in RELATIONS for d in (0, 1e-6)},
+        **{f"weights-{r}": (LatentFactorSynthesizer({**schema, 4: (1, 50)}, weights=4, neighboring=r, delta=1e-6), table) for r in RELATIONS},
+        "weights-few": (LatentFactorSynthesizer({**{i: [0, 1] for i in range(24)}, 24: (0.5, 2.5)}, weights=24), np.insert(few, 24, 1, axis=1)),
         "table-strata": (LatentFactorSynthesizer(schema, stratify=0, delta=1e-6), table),
         "table-rich": (LatentFactorSynthesizer(schema, epsilon=50), np.repeat(table, 20, axis=0)),
         "table-scores": (LatentFactorSynthesizer({**schema, 5: Ordinal(range(2)), 6: Ordinal(range(4))}, strategy="scores"), ordered),
