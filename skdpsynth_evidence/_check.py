@@ -16,6 +16,7 @@ from skdpsynth_evidence._losses import (
     NORM_OF,
     add_charges,
     cost,
+    is_amplified,
     is_budget_kept,
     is_charge_sufficient,
     is_least,
@@ -129,6 +130,8 @@ def check_evidence(evidence: Any) -> EvidenceCheck:
             if not problems:
                 _check_release(release, promise, check)
         _check_sums(document, check)
+        if "population" in document:
+            _check_population(document["population"], promise, document["spent"], check)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
         what = f"it lacks {error}" if isinstance(error, KeyError) else f"something in it is not: {error}"
         raise ValueError(f"evidence must be what PrivacyAccountant.evidence gives, but {what}.") from None
@@ -165,6 +168,20 @@ def _check_numbers(document: dict[str, Any], check: EvidenceCheck) -> None:
         else:
             check.wrong += [f"release {n} is missing" for n in range(first, last + 1) if n not in there]
     check.wrong += [f"release {n} is one too many" for n in there if n not in known or there.count(n) > 1]
+
+
+_RELATION_OF_DESIGN = {"poisson": "add_or_remove_one", "simple_random": "replace_one"}  # others have no figure
+
+
+def _check_population(population: dict[str, Any], promise: dict[str, Any], spent: dict[str, Any], check: EvidenceCheck) -> None:
+    """Derive what all releases about a secret sample cost a person of the population (Balle, Barthe, Gaboardi 2018)."""
+    rate, epsilon, delta = (number(population[name]) for name in ("rate", "epsilon", "delta"))
+    if _RELATION_OF_DESIGN.get(population["design"]) != promise["relation"] or promise["unit"] is not None or not 0 < rate <= 1:
+        check.wrong.append(f"the population has no figure: its design is {population['design']!r} at a rate of {_short(rate)}")
+    elif not is_amplified(rate, epsilon, number(spent["epsilon"])) or delta < rate * number(spent["delta"]):
+        check.wrong.append(
+            f"the population is promised {_format_cost((epsilon, delta))}, which is less than its sample at {_short(rate)} costs"
+        )
 
 
 def _line(release: dict[str, Any]) -> str:

@@ -182,6 +182,15 @@ def is_tight(epsilon: Any, delta: Fraction, sums: Sums) -> bool:
     return not _is_kept_apart(epsilon - _SLACK * max(1, epsilon), delta, sums)
 
 
+def is_amplified(rate: Fraction, epsilon: Any, whole: Any) -> bool:
+    """Whether ``exp(epsilon) - 1`` is at least `rate` times that of the whole: a sample at this rate, of which nobody is known to be in."""
+    if math.inf in (epsilon, whole) or rate == 1:
+        return bool(epsilon >= whole)
+    with localcontext() as context:
+        context.prec = _DIGITS
+        return _decimal(epsilon).exp() - 1 >= _decimal(rate) * (_decimal(whole).exp() - 1)
+
+
 def rho_of_pure(epsilon: Any) -> Any:
     """Return epsilon tanh(epsilon / 2): the rho of randomized response, the worst mechanism of that epsilon."""
     if epsilon == math.inf or not epsilon:

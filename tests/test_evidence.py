@@ -49,12 +49,13 @@ def others():
     schema = {**{i: list(range(3)) for i in range(4)}, 4: (0.0, 1.0)}
     table = np.column_stack([RNG.integers(0, 3, (200, 4)), RNG.random(200)])
     ordered = np.column_stack([table, RNG.integers(0, 2, 200), RNG.integers(0, 4, 200)])
+    weighed, many = {**schema, 4: (1, 50)}, {**{i: [0, 1] for i in range(24)}, 24: (0.5, 2.5)}
     labels, few = np.repeat(np.arange(30), 2), RNG.integers(0, 2, (1500, 24))
     search = PrivateSearchCV(PrivateMeasureMechanism(), {"strategy": ["adaptive", "optimal"]})
     return {
         **{f"table-{r}-{d}": (LatentFactorSynthesizer(schema, neighboring=r, delta=d), table) for r in RELATIONS for d in (0, 1e-6)},
-        **{f"weights-{r}": (LatentFactorSynthesizer({**schema, 4: (1, 50)}, weights=4, neighboring=r, delta=1e-6), table) for r in RELATIONS},
-        "weights-few": (LatentFactorSynthesizer({**{i: [0, 1] for i in range(24)}, 24: (0.5, 2.5)}, weights=24), np.insert(few, 24, 1, axis=1)),
+        **{f"weights-{r}": (LatentFactorSynthesizer(weighed, weights=4, neighboring=r, delta=1e-6), table) for r in RELATIONS},
+        "weights-few": (LatentFactorSynthesizer(many, weights=24), np.insert(few, 24, 1, axis=1)),
         "table-strata": (LatentFactorSynthesizer(schema, stratify=0, delta=1e-6), table),
         "table-rich": (LatentFactorSynthesizer(schema, epsilon=50), np.repeat(table, 20, axis=0)),
         "table-scores": (LatentFactorSynthesizer({**schema, 5: Ordinal(range(2)), 6: Ordinal(range(4))}, strategy="scores"), ordered),

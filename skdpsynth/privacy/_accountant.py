@@ -17,6 +17,7 @@ from skdpsynth._validation import check_bool, check_choice, check_string, check_
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import _ledger_views as views
+from skdpsynth.privacy._amplification import SecretSample
 from skdpsynth.privacy._composition import AttackRisk, optimal_loss, rho_of_epsilon, risk_of
 from skdpsynth.privacy._ledger import LARGER_BUDGET_ADVICE, Account, Budget, Ledger, OutOfTurn, Overtaken, merge_entries, merge_options
 from skdpsynth.privacy._ledger_entry import LedgerEntry, MemoryStore, exact_text
@@ -578,13 +579,14 @@ class PrivacyAccountant:
         """
         return views.dp_events(*self._account.snapshot())
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self, sample: SecretSample | None = None) -> dict[str, Any]:
         """Return the charges as data that others can check: each release, and all facts that its loss follows from.
 
         The facts are: the statistic and its public sizes, the neighboring relation, the unit of privacy, the norm that the noise covers
         and the sensitivity in it, the noise with its scales, and the loss; exact numbers as texts such as "1/10". It holds no value,
         neither of rows nor with noise, and no name of a data set. It holds the names of releases, which may quote names of columns.
-        ``json.dumps`` writes it, and `skdpsynth_evidence.check_evidence` checks it.
+        ``json.dumps`` writes it, and `skdpsynth_evidence.check_evidence` checks it. With the `SecretSample` that all releases are about, it
+        holds what they cost a person of its population, too.
 
         Examples
         --------
@@ -600,7 +602,13 @@ class PrivacyAccountant:
             "unit": None if self.unit is None else str(self.unit),
             "rows_per_unit": self.rows_per_unit,
         }
-        return views.evidence_of(promise, self._budget, *self._account.snapshot())
+        found = views.evidence_of(promise, self._budget, *self._account.snapshot())
+        if sample is None:
+            return found
+        check_type("sample", sample, SecretSample, "None or a SecretSample")
+        loss = sample.population_loss(self)
+        figures = {"rate": sample.rate, "epsilon": loss.epsilon, "delta": loss.delta}
+        return {**found, "population": {"design": sample.design, **{name: exact_text(value) for name, value in figures.items()}}}
 
     def to_frame(self, backend: str = "pandas", *, parts: bool = False) -> Any:
         """Return the ledger as a data frame, a row for each charge.

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
+from fractions import Fraction
 from html import escape
 from os import PathLike
 from typing import Any, NamedTuple
@@ -20,8 +21,8 @@ from skdpsynth.auditing import PrivacyEvidence
 from skdpsynth.measures import BinaryPartition, Lattice
 from skdpsynth.metrics import LinkedReport, QualityReport, numbers_table
 from skdpsynth.plotting import BudgetDisplay, EvidenceDisplay, MeasureDisplay, PrivatePCADisplay, SynthesisDisplay
-from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.report._facts import CardFacts, LedgerLine, facts_of
+from skdpsynth.privacy import PrivacyAccountant, SecretSample
+from skdpsynth.report._facts import CardFacts, LedgerLine, Promise, facts_of, round_up
 from skdpsynth.report._registry import Check, checklist_of, questions_of, registry_record
 from skdpsynth.synthesis import Interval
 
@@ -149,6 +150,7 @@ def card(
     accountant: PrivacyAccountant | None = None,
     files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     interval: Interval | None = None,
+    sample: SecretSample | None = None,
 ) -> Card:
     """Make a release card: what was released, what it cost, what an attacker gains, and what is not protected, on one page.
 
@@ -168,6 +170,8 @@ def card(
         whether they have it. Never give the file of the fit: its hash tells who guesses its content that the guess is right.
     interval : Interval, default=None
         From ``model.interval(...)``, to be shown: estimates with their confidence intervals.
+    sample : SecretSample, default=None
+        The sample that all charges are about, if who is in it is secret: the card shows what they cost the people of its population, too.
 
     Returns
     -------
@@ -209,6 +213,7 @@ def card(
     facts = facts_of(model, accountant, title, files, interval)
     html = render_template(
         "card.html",
+        population=_population_words(facts.promise, sample),
         facts=facts,
         promise=facts.promise,
         docs=DOCS_URL,
@@ -246,6 +251,22 @@ def _check_model(model: BaseEstimator | PrivacyAccountant, accountant: PrivacyAc
             f"model must be the whole of a fit, got a {type(model).__name__} that is a part of one, charged with its own share alone; give "
             "the estimator that holds it, or that one's accountant_ as accountant."
         )
+
+
+def _population_words(promise: Promise, sample: SecretSample | None) -> str | None:
+    """Return what all charges cost a person of the population of a secret sample, if anything is promised."""
+    if sample is None:
+        return None
+    check_type("sample", sample, SecretSample, "None or a SecretSample")
+    loss = sample.amplify(Fraction(promise.epsilon) if promise.holds else math.inf, promise.delta, promise.neighboring, promise.unit)
+    if not promise.holds:
+        return None
+    how = "each by a toss of its own" if sample.design == "poisson" else "all sets of them alike"
+    return (
+        f"The rows are a sample of a larger population, drawn once ({how}, at a rate of {float(sample.rate):g}). As long as nobody "
+        f"knows who is in it, a person of the population has epsilon = {round_up(loss.epsilon):g}"
+        f"{f', delta = {round_up(loss.delta):g}' if loss.delta else ''}, from the sum of all charges."
+    )
 
 
 def _interval_rows(found: Interval | None) -> list[tuple[str, ...]]:
