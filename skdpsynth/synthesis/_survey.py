@@ -62,7 +62,7 @@ class SurveyDesign:
 
     A row of weight w was drawn with a probability in proportion to 1 / w. So from rows by their law in the population, a sample with
     replacement with probabilities in proportion to 1 / w, each row counted w times, has the error of such a design (Hansen and Hurwitz); a
-    design without replacement or with strata has less, one with clusters more.
+    design without replacement or with strata has less, one with clusters more. Where the number of rows is private it is that of tosses.
     """
 
     weights: SurveyWeights
@@ -91,13 +91,13 @@ class SurveyDesign:
     def draw(self, whole: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return the places of a sample with replacement from rows with these weights in units."""
         inverse = self._inverse(whole)
-        n_drawn = self.n_samples if self.is_public else max(1, round(self.population * inverse.mean()))
+        n_drawn = self.n_samples if self.is_public else max(1, rng.poisson(self.population * inverse.mean()))
         return rng.choice(len(whole), n_drawn, p=inverse / inverse.sum())
 
     def expected_sum(self, whole: np.ndarray) -> float:
         """Return the expected sum of the weights of such a sample, in units."""
         mean = float(self._inverse(whole).mean())
-        return (self.n_samples if self.is_public else max(1, round(self.population * mean))) / mean
+        return self.n_samples / mean if self.is_public else self.population
 
     def n_pool(self, n_samples: int) -> int:
         return _POOL * n_samples
