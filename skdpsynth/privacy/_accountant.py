@@ -585,8 +585,16 @@ class PrivacyAccountant:
         The facts are: the statistic and its public sizes, the neighboring relation, the unit of privacy, the norm that the noise covers
         and the sensitivity in it, the noise with its scales, and the loss; exact numbers as texts such as "1/10". It holds no value,
         neither of rows nor with noise, and no name of a data set. It holds the names of releases, which may quote names of columns.
-        ``json.dumps`` writes it, and `skdpsynth_evidence.check_evidence` checks it. With the `SecretSample` that all releases are about, it
-        holds what they cost a person of its population, too.
+        ``json.dumps`` writes it, and `skdpsynth_evidence.check_evidence` checks it.
+
+        Parameters
+        ----------
+        sample : SecretSample, default=None
+            The sample that all releases are about: with it, the evidence tells what they cost a person of the population, too.
+
+        Returns
+        -------
+        evidence : dict
 
         Examples
         --------
