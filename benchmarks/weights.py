@@ -10,8 +10,8 @@ far shares of clipped weights are from those of unclipped ones: the mean over le
 
 "coverage": the population is each of those rows as often as its weight says. "pps" draws 3,000 persons systematically, with chances in
 proportion to a size that follows from age and housing (up to five to one); "stratified" draws 1,500 who live at home and 1,500 who do not.
-Weights are one over the chance, and the cap is the largest. Each draw fits at (5, 1e-6), replace-one, and asks for 95 % intervals. The
-target is .93 over 100 draws, less two standard errors where there are fewer.
+Weights are one over the chance, and the cap is the largest. Each draw fits four factors at (5, 1e-6), replace-one, and asks for 95 %
+intervals. The target is .93 over 100 draws, less two standard errors where there are fewer.
 """
 
 import argparse
@@ -127,7 +127,7 @@ def draw(number, design, people):
     schema = {"SEX": [1, 2], "OWN_RENT": [0, 1, 2], "HOUSING_TYPE": [1, 2, 3], "AGEP": (0, 99), "weight": (1, cap)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = LatentFactorSynthesizer(schema, weights="weight", epsilon=5.0, delta=1e-6).fit(sample)
+        model = LatentFactorSynthesizer(schema, weights="weight", epsilon=5.0, delta=1e-6, n_factors=4).fit(sample)
 
     def statistic(table):
         return statistics_of(table, table["weight"] * (model.n_samples_ / len(table)))

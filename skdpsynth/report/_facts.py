@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Self
 
 from sklearn.base import BaseEstimator
 
+from skdpsynth._sensitivity import Sensitivity
 from skdpsynth._sklearn import check_feature_names
 from skdpsynth._text import percent_at_most
 from skdpsynth._validation import short_repr
@@ -80,6 +81,11 @@ class LedgerLine:
         return f"{float(moved.l1):.6g} (L1)" if noise == "DiscreteLaplace" else f"{float(moved.sup):.6g} (largest)"
 
 
+def _weighs_tables(sensitivity: Sensitivity) -> bool:
+    """Whether the weights of a statistic share out the rows of linked tables, and are not those of a survey."""
+    return {"weight", "survey"} & dict(sensitivity.statistic or ()).keys() == {"weight"}
+
+
 @dataclass(frozen=True)
 class Promise:
     """The promise of an account, by its ledger alone, and what it means in words."""
@@ -131,7 +137,7 @@ class Promise:
             neighboring=record.neighboring,
             unit=unit,
             is_linked=unit not in (None, LONE_ROW)
-            and any("weight" in dict(each.sensitivity.statistic or ()) for each in noisy if each.sensitivity is not None),
+            and any(_weighs_tables(each.sensitivity) for each in noisy if each.sensitivity is not None),
             is_seeded=any(entry.randomness == "seeded" for entry in entries),
             remark=record.remark,
             datasets=tuple(dict.fromkeys(entry.dataset for entry in entries if entry.dataset)),

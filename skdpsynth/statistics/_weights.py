@@ -70,7 +70,8 @@ class SurveyWeights:
         Under replace-one the number of rows is public, but the sum of the weights moves by up to C less the least weight: so nothing may
         take it for public.
         """
-        return Weights(self.place, self.total).sensitivity(lambda _: of_row, of_row.relation)
+        moved = Weights(self.place, self.total).sensitivity(lambda _: of_row, of_row.relation)
+        return replace(moved, statistic=(*(moved.statistic or ()), ("survey", 1)))  # tells them from those of linked tables
 
     def query(self, of_rows: Query) -> Query:
         return Query(of_rows.values, self.sensitivity(of_rows.sensitivity))

@@ -14,7 +14,7 @@ from skdpsynth._serialization import require
 from skdpsynth._validation import Whole, check_parameters, short_repr
 from skdpsynth.domain import BoundsLike, Continuous, Nominal, Schema, SchemaLike, is_name, list_names, ties_of, with_spans
 from skdpsynth.fitting import Budget, Facts, MissingFact, PrivateLevels, private_columns
-from skdpsynth.frames import Rows, Table, TableKind, open_source
+from skdpsynth.frames import Cell, Rows, Table, TableKind, open_source
 from skdpsynth.models import pool_measurements, uniform_model
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import AccountantLike, Seed
@@ -419,6 +419,11 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[Any]:
         blocks, design = map(self._spans.decode, self._model.sample_blocks(n_samples, rng)), self._design
         return blocks if design is None else design.fill_blocks(blocks)
+
+    def _condition_on(self, conditions: Mapping[Hashable, Cell] | None) -> ConditionalSynthesizer:
+        if self.weights is not None and self.weights in (conditions or {}):
+            raise ValueError(f"conditions must leave out the column of weights, {short_repr(self.weights)}, which is alike in all rows.")
+        return super()._condition_on(conditions)
 
     def sample_survey(self, n_samples: int | None = None, random_state: Seed = None) -> Any:
         """Draw synthetic rows as the survey drew its own, each with a weight of its own; this is post-processing and costs no privacy.

@@ -10,6 +10,7 @@ from laws import refuses
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, load
 from skdpsynth.domain import Continuous, Inequality, Schema
 from skdpsynth.model_selection import plan
+from skdpsynth.report import card
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning")
 RELATIONS = ["replace_one", "add_or_remove_one"]
@@ -90,6 +91,8 @@ def test_a_sample_like_the_survey_stands_for_the_population_by_its_weights(table
     plain = np.array([(sample["a"] == level).mean() for level in "xyz"])
     np.testing.assert_allclose(plain, [(table["a"] == level).mean() for level in "xyz"], atol=0.08)
     assert sample["weight"].between(1, CAP).all()
+    refuses(ValueError, "conditions must leave out the column of weights", model.sample, 5, conditions={"weight": (1, 9)})
+    assert set(model.sample(50, conditions={"a": "x"})["a"]) == {"x"}
     refuses(ValueError, "weights must name a column", LatentFactorSynthesizer(SCHEMA, random_state=0, n_factors=1).fit(table).sample_survey)
 
 
@@ -119,6 +122,7 @@ def test_a_shared_budget_and_units_and_a_file(table, tmp_path):
         SCHEMA, weights="weight", epsilon=1.0, accountant=accountant, max_rows_per_unit=2, n_factors=1, random_state=0
     ).fit(table, unit=units)
     assert accountant.spent == 1
+    assert "with all that hang on it" not in card(model).html  # as of linked tables
     columns = next(entry for entry in model.accountant_.ledger if entry.name == "counts of columns")
     assert columns.sensitivity.l1 == 2 * 2 * CAP * 3
     assert columns.scale[0] == columns.sensitivity.l1 / columns.loss.epsilon
