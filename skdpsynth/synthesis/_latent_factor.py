@@ -24,7 +24,7 @@ from skdpsynth.synthesis._conditional import ConditionalSynthesizer
 from skdpsynth.synthesis._latent_marginals import MarginalsStrategy, model_attributes
 from skdpsynth.synthesis._latent_planning import MAX_CODES, least_rows
 from skdpsynth.synthesis._latent_scores import ScoresStrategy
-from skdpsynth.synthesis._survey import SurveyDesign, WeighedBudget, survey_weights, weighed_facts
+from skdpsynth.synthesis._survey import POOL, SurveyDesign, WeighedBudget, survey_weights, weighed_facts
 from skdpsynth.tables import TableFormat, close_schema, continue_table, encode, open_columns, schema_of_box, start_table
 
 _STRATEGIES: dict[str, MarginalsStrategy | ScoresStrategy] = {"marginals": MarginalsStrategy(), "scores": ScoresStrategy()}
@@ -454,7 +454,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         request = self._drawing(n_samples, random_state)
 
         def select(n_rows: int, rng: np.random.Generator) -> Any:
-            rows = self._spans.decode(self._model.sample(design.n_pool(n_rows), rng, self.n_jobs))
+            rows = self._spans.decode(self._model.sample(POOL * n_rows, rng, self.n_jobs))
             return design.select(rows, n_rows, rng)
 
         return replace(request, rows=select).to(None)

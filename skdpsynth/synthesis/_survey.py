@@ -12,7 +12,7 @@ from skdpsynth.fitting import Budget, Facts
 from skdpsynth.privacy import Mechanism, PrivacyLoss
 from skdpsynth.statistics import SurveyWeights
 
-_POOL = 16  # times the rows of a sample: so many model rows it is drawn from
+POOL = 16  # times the rows of a sample: so many model rows it is drawn from
 
 
 def survey_weights(column: Hashable, schema: Schema) -> SurveyWeights:
@@ -98,9 +98,6 @@ class SurveyDesign:
         """Return the expected sum of the weights of such a sample, in units."""
         mean = float(self._inverse(whole).mean())
         return self.n_samples / mean if self.is_public else self.population
-
-    def n_pool(self, n_samples: int) -> int:
-        return _POOL * n_samples
 
     def select(self, columns: Sequence[np.ndarray], n_samples: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Return so many of the rows, drawn systematically: the expected number of times that one is drawn is in proportion to 1 / w."""
