@@ -12,6 +12,7 @@ from skdpsynth.fitting import Budget, Facts
 from skdpsynth.privacy import Mechanism, PrivacyLoss
 from skdpsynth.statistics import SurveyWeights
 
+_MOST_ROWS = 10**9  # times epsilon, of a unit: for noise on more of them 64 bits are too few
 POOL = 16  # times the rows of a sample: so many model rows it is drawn from
 
 
@@ -36,7 +37,13 @@ def weighed_facts(facts: Facts, weights: SurveyWeights) -> Facts:
     """Return the facts of a plan for weighted rows: each may count as often as the cap says, and the sum of weights is private."""
     if facts.missing:
         raise ValueError("schema and bounds must be public where weights are given, got 'private'; state them.")
-    return replace(facts, n_samples=None, rows_per_unit=facts.rows_per_unit * weights.total)
+    rows = facts.rows_per_unit * weights.total
+    if rows > _MOST_ROWS * facts.epsilon:
+        raise ValueError(
+            f"weights must have a cap of at most epsilon * 1e9 over max_rows_per_unit, got {weights.total} (in steps) with "
+            f"epsilon={float(facts.epsilon):g}: the noise on each count grows with it; use a smaller one."
+        )
+    return replace(facts, n_samples=None, rows_per_unit=rows)
 
 
 class WeighedBudget(Budget):

@@ -1,20 +1,16 @@
 """Survey weights: synthetic rows stand for the population, noise covers the cap, and intervals know the design."""
 
-from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
-from internals import SurveyWeights, _latent_factor
 from laws import refuses
 
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, load
 from skdpsynth.domain import Continuous, Inequality, Schema
 from skdpsynth.model_selection import plan
 from skdpsynth.report import card
-from skdpsynth.testing import check_synthesizer
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning")
 RELATIONS = ["replace_one", "add_or_remove_one"]
@@ -154,6 +150,7 @@ def test_a_plan_knows_the_cap(table):
         ({**SCHEMA, "weight": (-1, 5)}, {}, "weights must have bounds from 0"),
         ({**SCHEMA, "number": Continuous(bounds="private")}, {}, "must be public"),
         (Schema({**SCHEMA, "other": (0, 9)}, rules=[Inequality("other", "weight")]), {}, "no rule constrains"),
+        ({**SCHEMA, "weight": (1, 10**6)}, {"epsilon": 1e-4}, "weights must have a cap of at most"),
         (SCHEMA, {"strategy": "scores"}, "weights must be None beside"),
         (SCHEMA, {"prior": pd.DataFrame({"a": ["x"], "number": [1.0], "weight": [3]})}, "weights must be None beside"),
     ],
@@ -189,25 +186,3 @@ def test_an_interval_of_a_total_and_a_share_covers_the_population():
     assert np.all((found.low <= truth) & (truth <= found.high))
     assert np.all(found.high - found.low < 0.2 * truth)
     assert Fraction(model.accountant_.spent) <= 5
-
-
-LOSS, ANSWERS = "check_neighbors_that_get_the_same_answers_lose_at_most_epsilon", "check_what_leaves_depends_on_the_answers_alone"
-
-
-def law_for(relation, name):
-    """A law for rows of two numbers or fewer, of which the first is the weight."""
-    estimator = LatentFactorSynthesizer(bounds=(0, 1), weights=0, n_factors=1, neighboring=relation)
-    return partial({check.__name__: check for _, check in check_synthesizer(estimator, generate_only=True)}[name], estimator)
-
-
-@each_relation
-@pytest.mark.parametrize("name", [LOSS, ANSWERS])
-def test_the_laws_of_losses_and_answers_hold_with_weights(name, relation):
-    law_for(relation, name)()
-
-
-@each_relation
-def test_the_law_of_losses_finds_noise_for_one_row_where_a_row_weighs_more(relation, monkeypatch):
-    monkeypatch.setattr(SurveyWeights, "sensitivity", lambda self, of_row: of_row)
-    monkeypatch.setattr(_latent_factor, "weighed_facts", lambda facts, weights: replace(facts, n_samples=None))
-    refuses(AssertionError, "lost epsilon=", law_for(relation, LOSS))
