@@ -1,16 +1,20 @@
 """Survey weights: synthetic rows stand for the population, noise covers the cap, and intervals know the design."""
 
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
+from internals import SurveyWeights, _latent_factor
 from laws import refuses
 
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, load
 from skdpsynth.domain import Continuous, Inequality, Schema
 from skdpsynth.model_selection import plan
 from skdpsynth.report import card
+from skdpsynth.testing import check_synthesizer
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning")
 RELATIONS = ["replace_one", "add_or_remove_one"]
@@ -186,3 +190,25 @@ def test_an_interval_of_a_total_and_a_share_covers_the_population():
     assert np.all((found.low <= truth) & (truth <= found.high))
     assert np.all(found.high - found.low < 0.2 * truth)
     assert Fraction(model.accountant_.spent) <= 5
+
+
+LOSS, ANSWERS = "check_neighbors_that_get_the_same_answers_lose_at_most_epsilon", "check_what_leaves_depends_on_the_answers_alone"
+
+
+def law_for(relation, name):
+    """A law for rows of two numbers or fewer, of which the first is the weight."""
+    estimator = LatentFactorSynthesizer(bounds=(0, 1), weights=0, n_factors=1, neighboring=relation)
+    return partial({check.__name__: check for _, check in check_synthesizer(estimator, generate_only=True)}[name], estimator)
+
+
+@each_relation
+@pytest.mark.parametrize("name", [LOSS, ANSWERS])
+def test_the_laws_of_losses_and_answers_hold_with_weights(name, relation):
+    law_for(relation, name)()
+
+
+@each_relation
+def test_the_law_of_losses_finds_noise_for_half_of_what_a_row_weighs(relation, monkeypatch):
+    monkeypatch.setattr(SurveyWeights, "sensitivity", lambda self, of_row: of_row.times(512))
+    monkeypatch.setattr(_latent_factor, "weighed_facts", lambda facts, weights: replace(facts, n_samples=None, rows_per_unit=512))
+    refuses(AssertionError, "lost (epsilon|rho)=", law_for(relation, LOSS))
