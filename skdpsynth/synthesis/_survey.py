@@ -13,6 +13,7 @@ from skdpsynth.privacy import Mechanism, PrivacyLoss
 from skdpsynth.statistics import SurveyWeights
 
 _MOST_ROWS = 10**9  # times epsilon, of a unit: for noise on more of them 64 bits are too few
+_TOSSES = 16  # for each row that is drawn, in the mean
 POOL = 16  # times the rows of a sample: so many model rows it is drawn from
 
 
@@ -98,7 +99,10 @@ class SurveyDesign:
     def draw(self, whole: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return the places of a sample with replacement from rows with these weights in units."""
         inverse = self._inverse(whole)
-        n_drawn = self.n_samples if self.is_public else max(1, rng.poisson(self.population * inverse.mean()))
+        n_drawn = self.n_samples
+        if not self.is_public:
+            tosses = rng.random(_TOSSES * max(1, round(self.population * inverse.mean())))
+            n_drawn = max(1, int((tosses < 1 / _TOSSES).sum()))
         return rng.choice(len(whole), n_drawn, p=inverse / inverse.sum())
 
     def expected_sum(self, whole: np.ndarray) -> float:
