@@ -444,7 +444,7 @@ def test_paths_and_arrays_are_not_shown_among_the_parameters(tmp_path):
 @pytest.mark.must
 def test_a_card_takes_no_real_rows():
     """A public page never holds figures that are computed from them: they stand on `quality_page`."""
-    assert {*inspect.signature(card).parameters} == {"model", "title", "accountant", "files", "interval"}
+    assert {*inspect.signature(card).parameters} == {"model", "title", "accountant", "files", "interval", "sample"}
 
 
 def test_a_card_names_the_synthetic_files_with_their_hashes_and_no_folder(cards, tmp_path):
