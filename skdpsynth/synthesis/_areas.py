@@ -467,10 +467,11 @@ class AreaSynthesizer(PrivateSynthesizer):
         is_level = is_name(self.groups) and self.groups in ("auto", *areas)
         if not is_level or self._n_areas[self._group_level] > MAX_CODES:
             raise ValueError(f"groups must be 'auto' or a level of at most {MAX_CODES} areas, got {short_repr(self.groups)}; name another.")
-        if self.synthesizer is not None and getattr(self.synthesizer, "strategy", None) != "marginals":
+        part = self.synthesizer
+        if part is not None and (getattr(part, "strategy", None) != "marginals" or getattr(part, "weights", None) is not None):
             raise ValueError(
                 "synthesizer must be None or an unfitted LatentFactorSynthesizer of strategy 'marginals', whose rows on conditions are "
-                f"needed, got {short_repr(self.synthesizer)}."
+                f"needed, without weights, got {short_repr(part)}."
             )
 
     def __sklearn_tags__(self) -> Any:

@@ -224,6 +224,7 @@ def test_laws_of_private_estimators_hold_with_areas(relation):
         ({"groups": "state"}, ValueError, "groups must be 'auto' or a level of at most 64 areas"),
         ({"counts_share": 1.0}, ValueError, "counts_share must be a number in"),
         ({"synthesizer": PrivateMeasureMechanism()}, ValueError, "synthesizer must be None or an unfitted LatentFactorSynthesizer"),
+        ({"synthesizer": LatentFactorSynthesizer(weights=0)}, ValueError, "without weights"),
         ({"synthesizer": LatentFactorSynthesizer(strategy="scores")}, ValueError, "synthesizer must be None or an unfitted"),
         ({"schema": Schema(SCHEMA, [Impossible({"age": "old", "sex": "f"})])}, ValueError, "by must have at most one column of each rule"),
     ],
