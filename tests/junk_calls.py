@@ -75,6 +75,7 @@ SLOW = {
     "interval",
     "bootstrap_tables",
     "quality_report",
+    "linked_evidence",
     "linked_report",
     "evaluate",
     "plan",
@@ -148,6 +149,10 @@ TABLES = {
 ROWS_OF_TABLES = {
     "household": pd.DataFrame({"id": np.arange(9), "region": ["a", "b", "a"] * 3}),
     "person": people().assign(id=np.arange(60) % 9),
+}
+ENOUGH_ROOTS = {
+    "household": pd.DataFrame({"id": np.arange(25), "region": ["a", "b", "a", "b", "a"] * 5}),
+    "person": people().assign(id=np.arange(60) % 25),
 }
 SEARCH = functools.partial(model_selection.PrivateSearchCV, estimator=PrivateMeasureMechanism(depth=2), param_grid={"depth": [1, 2]})
 ESTIMATORS = {
@@ -339,6 +344,8 @@ GOOD = {  # of an argument wherever it is, of a class, and of a callable
     "audit_one_run": dict(zip(("canaries", "others"), auditing.isolated_canaries(PrivateMeasureMechanism(depth=2), 4), strict=True))
     | {"X": None, "epsilon": None, "delta": None},
     "isolated_canaries": {"n": 4},
+    "linked_evidence": {"model": Later(fitted, "LinkedTablesSynthesizer"), "train": ENOUGH_ROOTS, "holdout": {**ENOUGH_ROOTS}}
+    | {"synthetic": None, "max_samples": 50},
     "privacy_evidence": {"train": rows(), "holdout": rows(50) / 2, "schema": None, "max_samples": 50, "known": None, "accountant": None},
     "check_synthesizer": {"generate_only": True},
     "PrivatePCADisplay.from_estimator": {"estimator": Later(fitted, "PrivatePCA")},

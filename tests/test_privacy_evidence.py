@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from estimators import HOUSEHOLDS, PERSONS, TRIPS, households
 from internals import (
     HOLDOUT,
     SYNTHETIC,
@@ -18,8 +19,8 @@ from internals import (
 )
 from laws import ALARM
 
-from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
-from skdpsynth.auditing import privacy_evidence
+from skdpsynth import LinkedTablesSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
+from skdpsynth.auditing import linked_evidence, privacy_evidence
 from skdpsynth.domain import Continuous, Ordinal
 from skdpsynth.privacy import PrivacyLoss, Unit
 
@@ -355,3 +356,52 @@ def test_a_private_page_shows_the_evidence_and_what_the_ledger_allows():
     assert "This proves nothing about privacy" in html
     assert html.count("0.4621, BROKEN") == len(evidence.refuting) >= 3
     assert "THE PROMISE IS BROKEN" in html
+
+
+@pytest.fixture(scope="module")
+def linked():
+    """A fit of households with persons and trips, with its tables, and others that were set aside."""
+    tables = households(600)
+    sides = [{name: table[(table["household_id"] % 2 == side)] for name, table in tables.items()} for side in (0, 1)]
+    children_first = dict(reversed(HOUSEHOLDS.items()))
+    return LinkedTablesSynthesizer(children_first, links=[TRIPS, PERSONS]).fit(sides[0]), *sides
+
+
+def test_linked_tables_that_are_copies_are_found_and_refute_the_ledger_and_those_of_a_model_do_neither(linked):
+    model, train, holdout = linked
+    for evidence in linked_evidence(model, train, holdout, confidence=SURE).values():
+        assert (evidence.findings, evidence.refuting) == ((), ())
+        assert evidence.gaps["closest_record"].guesses.allowed == pytest.approx(np.tanh(0.5))  # of a root, as the ledger protects it
+    copied = linked_evidence(model, train, holdout, train, confidence=SURE)
+    assert all("exact_copies" in evidence.refuting for evidence in copied.values())
+    assert all(evidence.exact_copies.train == 1 for evidence in copied.values())
+
+
+def test_one_row_of_each_root_is_attacked_beside_the_columns_of_its_parents(linked):
+    model, train, holdout = linked
+    evidence = linked_evidence(model, train, holdout, max_samples=100)
+    assert list(evidence) == ["household", "person", "trip"]
+    assert evidence["household"].n_train == 300
+    assert evidence["person"].n_train == train["person"]["household_id"].nunique()
+    assert evidence["person"].n_synthetic > evidence["person"].n_train
+    assert {"age", "household.region", "household.person.number"} <= set(evidence["person"].by_column)
+    assert {"mode", "person.age", "person.household.income"} <= set(evidence["trip"].by_column)
+
+
+def test_a_table_of_which_few_roots_have_rows_is_left_out(linked):
+    model, train, holdout = linked
+    assert set(linked_evidence(model, train, {**holdout, "trip": holdout["trip"][:10]})) == {"household", "person"}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        (lambda model, train, holdout: (TRAINED, train, holdout), TypeError, "model must be a LinkedTablesSynthesizer"),
+        (lambda model, train, holdout: (model, train, train), ValueError, "holdout must be tables that the model was not fitted to"),
+        (lambda model, train, holdout: (model, train, holdout["person"]), ValueError, "must be a dict of the tables"),
+        (lambda model, train, holdout: (model, {n: t[:10] for n, t in train.items()}, holdout), ValueError, "a minimum of 20"),
+    ],
+)
+def test_linked_tables_that_cannot_be_attacked_are_refused(linked, change, error, words):
+    with pytest.raises(error, match=re.escape(words)):
+        linked_evidence(*change(*linked))

@@ -2,6 +2,7 @@
 
 from skdpsynth.auditing._attacks import Gap, Guesses, PrivacyEvidence, privacy_evidence
 from skdpsynth.auditing._audit import audit_epsilon
+from skdpsynth.auditing._linked_attacks import linked_evidence
 from skdpsynth.auditing._neighbors import worst_case_neighbors
 from skdpsynth.auditing._one_run import audit_one_run, isolated_canaries
 from skdpsynth.auditing._result import AuditResult
@@ -14,6 +15,7 @@ __all__ = [
     "audit_epsilon",
     "audit_one_run",
     "isolated_canaries",
+    "linked_evidence",
     "privacy_evidence",
     "worst_case_neighbors",
 ]

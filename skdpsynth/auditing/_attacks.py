@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TRAIN, HOLDOUT, SYNTHETIC = 0, 1, 2
 _NAMES = ("train", "holdout", "model")
 _MOST_DRAWN = 100_000  # synthetic rows of a model
-_LEAST = 20  # rows of each table
+LEAST = 20  # rows of each table
 _MIDDLE = (0.05, 0.5, 0.95)
 _FALSE_ALARM_RATE = 0.1  # of the membership attack
 _NEAR = 0.05  # largest error of a right guess of a number, or of a near copy, in units of `Space`
@@ -353,6 +353,7 @@ def privacy_evidence(
 
     See Also
     --------
+    linked_evidence : The same for each of several linked tables.
     audit_epsilon : A lower bound on epsilon, from made-up rows.
     skdpsynth.report.quality_page : Shows it, on a page that is private.
     skdpsynth.PrivacyAccountant.risk : The gain of the best possible attack.
@@ -408,28 +409,37 @@ def privacy_evidence(
     >>> privacy_evidence(train, train, holdout).exact_copies.is_found  # of rows that are no synthetic ones at all
     True
     """
-    check_confidence(confidence)
-    max_samples = check_integer("max_samples", max_samples, 20, more="5000 is the default")
-    if random_state is not None and not is_integer(random_state, 0):
-        raise ValueError(f"random_state must be a non-negative integer or None, got {short_repr(random_state)}.")
+    max_samples = check_settings(confidence, max_samples, random_state)
     if accountant is not None:
         check_type("accountant", accountant, PrivacyAccountant, "None or a PrivacyAccountant, such as accountant_ of the fit")
-    every = Tables.of(model, train, holdout, schema, random_state)
-    secrets, given = _attribute_places(list(every.schema), secret, known)
-    rng = np.random.default_rng(random_state)
-    drawn = [np.sort(rng.choice(n, max_samples, replace=False)) if n > max_samples else np.arange(n) for n in every.sizes()]
+    every, rng = Tables.of(model, train, holdout, schema, random_state), np.random.default_rng(random_state)
+    referee = Referee.of(getattr(model, "accountant_", None) if accountant is None else accountant, confidence, rng)
+    return attack(every, *_attribute_places(list(every.schema), secret, known), max_samples, referee)
+
+
+def check_settings(confidence: float, max_samples: int, random_state: int | None) -> int:
+    check_confidence(confidence)
+    if random_state is not None and not is_integer(random_state, 0):
+        raise ValueError(f"random_state must be a non-negative integer or None, got {short_repr(random_state)}.")
+    return check_integer("max_samples", max_samples, 20, more="5000 is the default")
+
+
+def attack(every: "Tables", secrets: list[int], known: list[int] | None, max_samples: int, referee: "Referee") -> PrivacyEvidence:
+    """Return what all attacks find: exact copies among all rows, the rest among some, drawn at random."""
+    sizes = every.sizes()
+    drawn = [np.sort(referee.rng.choice(n, max_samples, replace=False)) if n > max_samples else np.arange(n) for n in sizes]
     few = Tables(every.schema, tuple(take_rows(columns, some) for columns, some in zip(every.columns, drawn, strict=True)))
-    space, referee = Space.of(few), Referee.of(getattr(model, "accountant_", None) if accountant is None else accountant, confidence, rng)
+    space = Space.of(few)
     members = membership(space, referee)
-    together, alone = attributes(few, space, secrets, given, referee)
-    n_train, n_holdout, n_synthetic = every.sizes()
+    together, alone = attributes(few, space, secrets, known, referee)
+    n_train, n_holdout, n_synthetic = sizes
     return PrivacyEvidence(
         **find_copies(every, referee),
         **closest_record(few, space, referee),
         membership=members,
         attributes=together,
         by_column=alone,
-        confidence=float(confidence),
+        confidence=float(referee.confidence),
         n_train=n_train,
         n_holdout=n_holdout,
         n_synthetic=n_synthetic,
@@ -466,8 +476,8 @@ class Referee:
     delta: float = 0.0
 
     @classmethod
-    def of(cls, accountant: object, confidence: float, rng: np.random.Generator) -> "Referee":
-        if not isinstance(accountant, PrivacyAccountant) or accountant.risk().unit not in (None, LONE_ROW):
+    def of(cls, accountant: object, confidence: float, rng: np.random.Generator, *, takes_units: bool = False) -> "Referee":
+        if not isinstance(accountant, PrivacyAccountant) or not (takes_units or accountant.risk().unit in (None, LONE_ROW)):
             return cls(confidence, rng)
         epsilon, delta = float(accountant.spent), float(accountant.spent_delta)
         if accountant.neighboring == "add_or_remove_one" and epsilon < math.inf:  # one row goes and another comes
@@ -541,19 +551,23 @@ class Tables:
             synthetic = model.sample(min(n_train, _MOST_DRAWN), random_state=seed)
         given = dict(zip(_NAMES, (train, holdout, synthetic), strict=True))
         stated = schema_of_ranges(given) if stated is None else with_facts_of_rows(stated, given)
-        kinds = {name: as_nullable(kind) for name, kind in stated.items()}
-        # Numbers are not rounded, because that would turn different rows into copies.
-        kinds = {name: replace(kind, integer=False) if getattr(kind, "integer", False) else kind for name, kind in kinds.items()}
-        coded = Schema(kinds, read=stated.read)
+        coded = schema_of_attacks(stated)
         tables = [columns_in(table, coded, name) for name, table in given.items()]
         for name, rows in zip(_NAMES, tables, strict=True):
-            if (rows.n_samples or 0) < _LEAST:
-                raise ValueError(f"{name} must have at least {_LEAST} rows, got {rows.n_samples}; so few say nothing.")
+            if (rows.n_samples or 0) < LEAST:
+                raise ValueError(f"{name} must have at least {LEAST} rows, got {rows.n_samples}; so few say nothing.")
         columns = [rows.collect() for rows in tables]
         return cls(coded.coded, tuple(take_rows(each, np.lexsort(each[::-1])) for each in columns))
 
     def sizes(self) -> tuple[int, ...]:
         return tuple(len(columns[0]) for columns in self.columns)
+
+
+def schema_of_attacks(stated: Schema) -> Schema:
+    """Return a schema under which cells may be missing, and numbers are not rounded, which would turn different rows into copies."""
+    kinds = {name: as_nullable(kind) for name, kind in stated.items()}
+    kinds = {name: replace(kind, integer=False) if getattr(kind, "integer", False) else kind for name, kind in kinds.items()}
+    return Schema(kinds, read=stated.read)
 
 
 @dataclass(frozen=True, eq=False)
