@@ -56,6 +56,19 @@ def save(thing: object, path: str | os.PathLike[str]) -> None:
     See Also
     --------
     skdpsynth.load : Read the file.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from skdpsynth import PrivatePCA, load
+    >>> from skdpsynth.persistence import save
+    >>> pca = PrivatePCA(1, epsilon=100.0, bounds=(0, 1)).fit(np.random.default_rng(0).random((100, 3)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(pca, os.path.join(folder, "pca.skdp"))
+    ...     again = load(os.path.join(folder, "pca.skdp"))
+    >>> bool((again.components_ == pca.components_).all())
+    True
     """
     place, write = output_path(path), _writer_of(thing)
     # A stream keeps the rows of its open block.
@@ -79,6 +92,13 @@ def to_bytes(thing: object) -> bytes:
     See Also
     --------
     skdpsynth.persistence.from_bytes : The way back.
+
+    Examples
+    --------
+    >>> from skdpsynth import PrivatePCA
+    >>> from skdpsynth.persistence import from_bytes, to_bytes
+    >>> from_bytes(to_bytes(PrivatePCA(1, bounds=(0, 1))))
+    PrivatePCA(bounds=(0, 1), n_components=1)
     """
     file = io.BytesIO()
     _writer_of(thing)(file)
@@ -205,6 +225,13 @@ def from_bytes(data: bytes, name: str = "data") -> Any:
     See Also
     --------
     load : Reads a file.
+
+    Examples
+    --------
+    >>> from skdpsynth import PrivatePCA
+    >>> from skdpsynth.persistence import from_bytes, to_bytes
+    >>> from_bytes(to_bytes(PrivatePCA(2, bounds=(0, 1)))).n_components
+    2
     """
     name = check_string("name", name)
     if not isinstance(data, bytes | bytearray | memoryview):

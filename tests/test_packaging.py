@@ -63,6 +63,13 @@ def test_citation_names_the_version_and_the_licence_and_the_changelog_begins_wit
     assert re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)[1] == skdpsynth.__version__
 
 
+def test_places_that_wait_for_the_owner_are_marked():
+    lines = [line for line in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").splitlines() if "**owner**" in line]
+    named = {name for line in lines for name in re.findall(r"`([\w./]+)`", line)} | {"README.md"}
+    assert named >= {"pyproject.toml", "CITATION.cff", "paper/paper.md", "r/DESCRIPTION"}
+    assert [name for name in named if "todo" not in (ROOT / name).read_text(encoding="utf-8").lower()] == []
+
+
 def test_wheel_holds_the_package_and_nothing_else(published):
     with zipfile.ZipFile(published[0]) as wheel:
         names = set(wheel.namelist())

@@ -65,6 +65,12 @@ def epsilon_of_rho(rho: Amount, delta: Amount, *, gaussian: bool = False) -> Amo
     ----------
     Canonne, Kamath, Steinke (2020), "The Discrete Gaussian for Differential Privacy", Corollary 13. Balle, Wang (2018), "Improving the
     Gaussian mechanism for differential privacy", Theorem 8.
+
+    Examples
+    --------
+    >>> from skdpsynth.privacy import epsilon_of_rho
+    >>> print(f"{float(epsilon_of_rho(0.05, 1e-6)):.3f} {float(epsilon_of_rho(0.05, 1e-6, gaussian=True)):.3f}")
+    1.472 1.368
     """
     rho, delta = check_epsilon(rho, "rho"), _check_positive_delta(delta)
     return math.inf if rho == math.inf else _epsilon_above(Fraction(rho), delta, check_bool("gaussian", gaussian))
@@ -121,11 +127,30 @@ def _check_positive_delta(delta: Amount) -> Fraction:
 def rho_of_epsilon(epsilon: Amount, delta: Amount, *, gaussian: bool = False) -> Amount:
     """Return the largest rho (rounded down, short by less than 1e-9 of it) with ``epsilon_of_rho(rho, delta, ...) <= epsilon``.
 
-    It is ``math.inf`` for an infinite epsilon; parameters are as of `epsilon_of_rho`.
+    Parameters
+    ----------
+    epsilon : number
+        The total, positive.
+    delta : number
+        In (0, 1).
+    gaussian : bool, default=False
+        As of `epsilon_of_rho`.
+
+    Returns
+    -------
+    rho : Fraction
+        Or ``math.inf`` for an infinite epsilon.
 
     See Also
     --------
     skdpsynth.privacy.epsilon_of_rho : The way back.
+
+    Examples
+    --------
+    >>> from skdpsynth.privacy import epsilon_of_rho, rho_of_epsilon
+    >>> rho = rho_of_epsilon(1.0, 1e-6)
+    >>> print(f"{float(rho):.5f} {float(epsilon_of_rho(rho, 1e-6)):.6f}")
+    0.02436 1.000000
     """
     epsilon, delta, gaussian = check_epsilon(epsilon), _check_positive_delta(delta), check_bool("gaussian", gaussian)
     return math.inf if epsilon == math.inf else _rho_below(Fraction(epsilon), delta, gaussian)

@@ -101,6 +101,14 @@ def check_rng(random_state: Seed) -> SecureBits | SeededBits:
     See Also
     --------
     PrivacyAccountant.release : Draws noise from such a stream.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, check_rng
+    >>> shown = PrivacyAccountant(0.5).release(np.array([340]), DiscreteLaplace(2), check_rng(None), name="smokers")
+    >>> shown.dtype, shown.shape
+    (dtype('int64'), (1,))
     """
     rng = make_stream(random_state)
     if rng.seeded:
