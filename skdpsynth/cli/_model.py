@@ -326,7 +326,7 @@ def _compare(
         if given["page"] is not None:
             from skdpsynth.plotting import SynthesisDisplay
 
-            display = SynthesisDisplay.from_samples(made if model is None else model.sample(_LOOK), schema, rows)
+            display = SynthesisDisplay.from_samples(made if model is None else model._sample_as_data(_LOOK, None), schema, rows)
         if given["holdout"] is None:
             return quality, None, display
         known = [names.get(name, name) for name in given["known"]] or None

@@ -569,7 +569,7 @@ def _numbers_at(kind: Continuous, shares: np.ndarray) -> np.ndarray:
 
 
 def _draw(model: BaseEstimator, n_samples: int, guess: Table, rng: np.random.Generator) -> Any:
-    return model.sample(n_samples, random_state=int(rng.integers(2**31))) if guess is None else guess
+    return getattr(model, "_sample_as_data", model.sample)(n_samples, random_state=int(rng.integers(2**31))) if guess is None else guess
 
 
 def row_errors(

@@ -275,8 +275,12 @@ class PrivateSynthesizer(PrivateEstimator):
         """
         check_is_fitted(self)
         usual = default_n_samples(self.n_samples_, self._size_error, self.n_features_in_)
-        synthetic = self.sample(min(max(usual, 1), _MAX_EVALUATED_ROWS), random_state)
+        synthetic = self._sample_as_data(min(max(usual, 1), _MAX_EVALUATED_ROWS), random_state)
         return quality_report(X, synthetic, self._public_schema(), target=target, random_state=random_state)
+
+    def _sample_as_data(self, n_samples: int, random_state: Seed) -> Any:
+        """Return synthetic rows to be compared with rows of the data."""
+        return self.sample(n_samples, random_state)
 
     def _public_schema(self) -> Schema | None:
         """Return the public facts about the columns; None where bounds do not state them."""

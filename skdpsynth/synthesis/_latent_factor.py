@@ -59,7 +59,8 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     weights : column, default=None
         A column of survey weights, numbers with public bounds: the upper one is the cap, and the lower one is what negative and missing
         weights count as. A row of weight w counts w times, so synthetic rows stand for the population, and noise grows with the cap: give
-        one not far above most weights. "marginals" only. None: each row counts once.
+        one not far above most weights. Epsilon covers a row with its weight as they stand in the table, not what the row did to weights of
+        others by calibration. "marginals" only. None: each row counts once.
     n_factors : int or "auto", default="auto"
         Number of hidden factors, 1 to 64. "auto": 32 (strategy "scores": 8). More than needed do no harm but take time.
     strategy : {"marginals", "scores"}, default="marginals"
@@ -449,15 +450,18 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
             If the estimator has no `weights`.
         """
         check_is_fitted(self)
-        if (design := self._design) is None:
+        design = self._design
+        if design is None:
             raise ValueError("weights must name a column for sample_survey, got None; use sample.")
         request = self._drawing(n_samples, random_state)
+        return replace(request, rows=partial(self._survey_rows, design)).to(None)
 
-        def select(n_rows: int, rng: np.random.Generator) -> Any:
-            rows = self._spans.decode(self._model.sample(POOL * n_rows, rng, self.n_jobs))
-            return design.select(rows, n_rows, rng)
+    @np.errstate(all="ignore")
+    def _survey_rows(self, design: SurveyDesign, n_samples: int, rng: np.random.Generator) -> list[np.ndarray]:
+        return design.select(self._spans.decode(self._model.sample(POOL * n_samples, rng, self.n_jobs)), n_samples, rng)
 
-        return replace(request, rows=select).to(None)
+    def _sample_as_data(self, n_samples: int, random_state: Seed) -> Any:
+        return (self.sample if self._design is None else self.sample_survey)(n_samples, random_state)
 
     def _public_schema(self) -> Schema:
         return self.schema_
@@ -466,7 +470,8 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         return continue_table(self, X).map(partial(encode, schema=self.schema_))
 
     def _sample_points(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
-        return encode(self._sample_rows(n_samples, rng), self.schema_)
+        rows = self._sample_rows(n_samples, rng) if self._design is None else self._survey_rows(self._design, n_samples, rng)
+        return encode(rows, self.schema_)
 
     def _check_parameters(self, schema: Schema) -> None:
         check_parameters(self, {"strategy": (*_STRATEGIES, ""), "n_factors": ("auto", Whole(1, _MAX_FACTORS), "use 'auto'")})
