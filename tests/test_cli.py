@@ -99,6 +99,13 @@ def test_a_check_that_finds_something_exits_with_1_and_says_that_it_is_not_priva
     assert {each["problem"] for each in told["findings"]} >= {"clipped", "near miss"}
 
 
+def test_a_flag_names_the_column_of_survey_weights(folder):
+    fine(*SYNTHESIZE, "--weights", "age", "--model", "m.skdp", "-o", "out.csv", "--quiet")
+    model = load("m.skdp")
+    assert (model.weights, model.population_ > 400 * 18) == ("age", True)
+    fine("plan", "--schema", "people.yaml", "--rows", 400, "--epsilon", 1, "--weights", "age", "--repeats", 1)
+
+
 @pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.csv.gz", "out.parquet"])
 def test_synthetic_rows_have_the_columns_and_facts_of_the_schema(folder, name):
     pd = pytest.importorskip("pandas")
@@ -221,6 +228,8 @@ def test_more_rows_of_a_model_are_free(folder):
         ((*SYNTHESIZE, "-o", "out.csv", "--method", "pmm"), "column 'smokes'; use --method latent-factor"),
         ((*SYNTHESIZE, "-o", "out.csv", "--stratify", "nobody"), "--stratify must be a column of schema"),
         ((*SYNTHESIZE, "-o", "out.csv", "--stratify", "age"), "--stratify must be a nominal column"),
+        ((*SYNTHESIZE, "-o", "out.csv", "--weights", "nobody"), "--weights must be a column of schema"),
+        ((*SYNTHESIZE, "-o", "out.csv", "--weights", "age", "--method", "pmm"), "--weights goes with --method latent-factor alone"),
         ((*SYNTHESIZE, "-o", "out.csv", "--ledger", "none.db"), "make it by skdpsynth budget init"),
         ((*SYNTHESIZE, "-o", "out.csv", "--ledger", "people.csv"), "is not a ledger of skdpsynth"),
         (("synthesize", "people.csv", "-", *SYNTHESIZE[2:], "-o", "out.csv"), "INPUT must be '-' alone"),

@@ -27,6 +27,7 @@ _GUESSED_BOUND, _GUESSED_LEVELS = 1000, 10
 @options.MAX_ROWS
 @options.METHOD
 @options.STRATIFY
+@options.WEIGHTS
 @click.option("--too-wide", type=click.FloatRange(1), default=1.0, show_default=True, help="How many times too wide the bounds may be.")
 @click.option("--repeats", type=click.IntRange(1), default=3, show_default=True, help="Tables that are simulated.")
 @click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds after which no further table is begun.")
@@ -42,7 +43,7 @@ def plan(voice: Voice, stated: str, rows: int, repeats: int, time_limit: float, 
 
     kinds = modeled_schema(Schema.of(stated), given["unit"])
     settings = {"delta": given["delta"], "neighboring": given["neighboring"]}
-    estimator, method, why = choose_estimator(given["method"], kinds, None, given["stratify"], **settings)
+    estimator, method, why = choose_estimator(given["method"], kinds, None, given["stratify"], given["weights"], **settings)
     say_method(voice, given["method"], method, why)
     private, guessed = {name: kind for name, kind in kinds.items() if kind.stand_in == "private"}, None
     if private:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # these take a while to import, and help must not wait
 
 CHECK_FAILED = 1  # exit code of a check that found something
 
-_FLAGS = ("epsilon", "delta", "neighboring", "unit", "stratify", "target", "max_rows_per_unit", "time_limit", "too_wide", "confidence")
+_FLAGS = "epsilon|delta|neighboring|unit|stratify|weights|target|max_rows_per_unit|time_limit|too_wide|confidence"
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _WORDS: list[tuple[str, Any]] = [  # what Python says, and what stands for it in files and flags; the first that fits
     (r"say Identifier\(\)", "write kind: identifier"),
@@ -81,7 +81,7 @@ _UNQUOTED: list[tuple[str, Any]] = [
     (r"\bTrue\b", "true"),
     (r"\bFalse\b", "false"),
     (r"\bNone\b", "null"),
-    (rf"^(?:{'|'.join(_FLAGS)})(?= must)", lambda found: f"--{found[0].replace('_', '-')}"),
+    (rf"^(?:{_FLAGS})(?= must)", lambda found: f"--{found[0].replace('_', '-')}"),
 ]
 _PYTHON = re.compile(r"[A-Za-z_\]]\w*\(|\b[A-Za-z_]\w*=(?=[^\s=])|`|\.\w+\(")
 
@@ -218,6 +218,7 @@ UNIT = click.option("--unit", help="The column that says whose row it is. Then t
 MAX_ROWS = click.option("--max-rows-per-unit", "--max-rows", "most", type=click.IntRange(1), help="Rows of a unit that count. [default: 1]")
 METHOD = click.option("--method", type=click.Choice(_METHODS), default="auto", show_default=True, help=_METHOD_HELP)
 STRATIFY = click.option("--stratify", help="The column that a model will predict from the synthetic rows.")
+WEIGHTS = click.option("--weights", help="The column of survey weights; the upper bound of it in the schema caps them.")
 _READ: dict[str, dict[str, Any]] = {
     "separator": {"help": "Sign between two cells of a text file, such as ';' or tab."},
     "decimal": {"type": click.Choice([".", ","]), "help": "Mark of decimals in a text file."},

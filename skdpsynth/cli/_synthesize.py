@@ -131,6 +131,7 @@ def _tell(findings: "Findings", facts: "Schema") -> tuple[dict[str, Any], str]:
 @options.MAX_ROWS
 @options.METHOD
 @options.STRATIFY
+@options.WEIGHTS
 @click.option("--rows", type=click.IntRange(1), help="How many synthetic rows. [default: as many as the table has]")
 @options.TABLE
 @click.option("--card", "page", type=click.Path(), help="Write a release card there, an .html file to publish beside the rows.")
@@ -154,7 +155,7 @@ def synthesize(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[s
     settings = {name: given[name] for name in ("epsilon", "delta", "neighboring")} | {"max_rows_per_unit": given["most"] or 1}
     tables = options.name_tables(sources, schema.schemas) if hasattr(schema, "schemas") else {}
     _check_places(voice, [*(tables.values() or sources), stated], given, tables)
-    estimator, method, why = choose_estimator(given["method"], schema, given["unit"], given["stratify"], **settings)
+    estimator, method, why = choose_estimator(given["method"], schema, given["unit"], given["stratify"], given["weights"], **settings)
     accountant = None if ledger is None else _check_ledger(ledger, estimator)
     say_method(voice, given["method"], method, why)
     estimator.set_params(accountant=accountant)
@@ -186,7 +187,7 @@ def synthesize(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[s
 
 def _check_places(voice: Voice, read: list[str], given: dict[str, Any], tables: dict[str, str]) -> None:
     """Refuse unwritable outputs before any row is read."""
-    alone = {"--unit": "unit", "--max-rows-per-unit": "most", "--stratify": "stratify", "--method": "method"}
+    alone = {"--unit": "unit", "--max-rows-per-unit": "most", "--stratify": "stratify", "--weights": "weights", "--method": "method"}
     if tables and (wrong := [option for option, name in alone.items() if given[name] not in (None, "auto")]):
         raise Refusal(f"{wrong[0]} must go with one table alone, but --schema has {len(tables)}; leave it out")
     if given["title"] is not None and given["page"] is None:
@@ -256,7 +257,7 @@ def _fit_input(table: "Table", estimator: "BaseEstimator", schema: Any) -> Any:
 
 
 def choose_estimator(
-    method: str, schema: "Schema | LinkedSchema", unit: str | None, stratify: Hashable = None, **settings: Any
+    method: str, schema: "Schema | LinkedSchema", unit: str | None, stratify: Hashable = None, weights: Hashable = None, **settings: Any
 ) -> tuple[Any, str, str]:
     """Return an unfitted synthesizer, its method, and the reason for the choice."""
     from skdpsynth.domain import Schema
@@ -265,16 +266,16 @@ def choose_estimator(
     if not isinstance(schema, Schema):
         settings.pop("max_rows_per_unit")
         return LinkedTablesSynthesizer(schema, **settings), "linked-tables", "the schema has several tables"
-    stratify = {str(name): name for name in schema}.get(stratify, stratify)  # type: ignore[call-overload]
-    kinds = modeled_schema(schema, unit)
-    method, why = choose_method(method, kinds, stratify, settings["delta"])
+    names: dict[Hashable, Hashable] = {str(name): name for name in schema}
+    stratify, weights, kinds = names.get(stratify, stratify), names.get(weights, weights), modeled_schema(schema, unit)
+    method, why = choose_method(method, kinds, stratify, settings["delta"], weights)
     if method == "latent-factor":
-        return LatentFactorSynthesizer(schema, stratify=stratify, **settings), method, why
+        return LatentFactorSynthesizer(schema, stratify=stratify, weights=weights, **settings), method, why
     bounds = {name: (kind.low, kind.high) for name, kind in kinds.items()}
     return (PrivateMeasureMechanism if method == "pmm" else LowDimSynthesizer)(bounds=bounds, **settings), method, why
 
 
-def choose_method(method: str, kinds: "Schema", stratify: Hashable, delta: float) -> tuple[str, str]:
+def choose_method(method: str, kinds: "Schema", stratify: Hashable, delta: float, weights: Hashable = None) -> tuple[str, str]:
     """Choose a method, with a reason, by the kinds and the number of the learned columns and by delta."""
     from skdpsynth.domain import Continuous
 
@@ -284,9 +285,9 @@ def choose_method(method: str, kinds: "Schema", stratify: Hashable, delta: float
     # A column that is left out counts last: it is no reason that users look for.
     odd = sorted((name for name in kinds if name not in plain), key=lambda name: kinds[name].coded is None)
     needed = refusal = None  # why it must be the latent factors
-    if stratify is not None:
-        needed = "--stratify counts each class apart"
-        refusal = f"--stratify goes with --method latent-factor alone, got {method!r}; leave one of them out"
+    if stratify is not None or weights is not None:
+        needed = "--stratify counts each class apart" if weights is None else "--weights counts rows by theirs"
+        refusal = f"{needed.split()[0]} goes with --method latent-factor alone, got {method!r}; leave one of them out"
     elif odd:
         is_left_out = kinds[odd[0]].coded is None
         has_other = "columns that are left out" if is_left_out else f"other columns than plain numbers, {str(odd[0])!r} for one"
