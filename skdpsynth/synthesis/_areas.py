@@ -21,12 +21,13 @@ from skdpsynth.privacy import AccountantLike, Mechanism, PrivacyLoss, Seed, loss
 from skdpsynth.statistics import Coding, Marginals, total
 from skdpsynth.synthesis._base import BATCH, PrivateSynthesizer
 from skdpsynth.synthesis._latent_factor import LatentFactorSynthesizer
-from skdpsynth.synthesis._latent_planning import MAX_CODES
+from skdpsynth.synthesis._latent_planning import MAX_CODES, least_rows
 from skdpsynth.tables import TableFormat, continue_table, encode, start_table
 
 _MOST_COUNTS = 1 << 24  # of the smallest areas
 _MOST_BALANCED = 1 << 26  # pairs of columns in all couples of rows
 _KINDS, _ORDERED = 16, 4  # of a column, and columns by which the rows of a part are ordered
+_ROWS_OF_GROUP = 5  # times the least rows of a table, so many in each group pay for keeping groups apart
 _POOL = 2.2  # times the rows of a sample, that are drawn of the model at once
 
 
@@ -59,7 +60,7 @@ class AreaSynthesizer(PrivateSynthesizer):
         The unfitted model of all other columns, which is cloned. None: one with the default parameters.
     groups : "auto" or column, default="auto"
         The level of `hierarchy` on which other columns may differ from area to area. "auto": the last one of at most 64 areas.
-    counts_share : float, default=0.65
+    counts_share : float, default=0.68
         Share of the budget for the counts of areas; the model of other columns gets the rest. It is one of rho where all noise is Gaussian.
     epsilon : float, default=1.0
         The whole budget of one `fit`. ``float("inf")``: no noise, not private.
@@ -155,7 +156,7 @@ class AreaSynthesizer(PrivateSynthesizer):
         by: Sequence[Hashable] = (),
         synthesizer: BaseEstimator | None = None,
         groups: Literal["auto"] | Hashable = "auto",
-        counts_share: float = 0.65,
+        counts_share: float = 0.68,
         epsilon: float = 1.0,
         delta: float = 0.0,
         bounds: BoundsLike = None,
@@ -290,7 +291,7 @@ class AreaSynthesizer(PrivateSynthesizer):
         made = LatentFactorSynthesizer() if self.synthesizer is None else clone_part(self.synthesizer, type(self).__name__)
         inner = made._for_read_rows(table := self._inner_format())
         inner_facts = inner_facts.part(schema=table.schema.coded, delta=facts.delta)
-        plan = check_part(inner, inner_facts)
+        plan = self._plan_model(inner, inner_facts, facts.n_samples or math.inf)
         facts.warnings.extend(inner_facts.warnings)
         return _AreasPlan(
             as_gaussian or plan.spends_delta,
@@ -300,6 +301,15 @@ class AreaSynthesizer(PrivateSynthesizer):
             inner_facts=inner_facts,
             n_samples=facts.n_samples,
         )
+
+    def _plan_model(self, inner: LatentFactorSynthesizer, facts: Facts, n_rows: float) -> Any:
+        """Return the plan of the model, which keeps groups apart where they have rows enough, by public numbers or the released one."""
+        chosen, tree = getattr(self.synthesizer, "stratify", None), self.hierarchy
+        plan, n_groups = check_part(inner.set_params(stratify=chosen), facts.part()), self._n_areas[self._group_level]
+        if chosen is None and tree and n_groups > 1 and n_rows >= n_groups * _ROWS_OF_GROUP * least_rows(plan, facts.neighboring):
+            with suppress(ValueError):  # more counts than a model may have
+                return check_part(inner.set_params(stratify=tree.levels[-1]), facts)
+        return check_part(inner.set_params(stratify=chosen), facts)
 
     def _plan_noises(self, share: PrivacyLoss, is_counted: Sequence[bool], relation: str) -> dict[str, Mechanism]:
         sensitivity, n_cells = Marginals.sensitivity(relation, 1), math.prod(self._by_sizes)
@@ -320,6 +330,8 @@ class AreaSynthesizer(PrivateSynthesizer):
             self.noisy_counts_[level] = exact.tables(noisy)[0]
         self.noise_errors_ = {level: noise.deviation for level, noise in plan.noises.items()}
         self._join_counts(plan)
+        if plan.n_samples is None:
+            self._plan_model(plan.inner, plan.inner_facts.part(), self.n_samples_)
         self.synthesizer_ = fit_part(plan.inner, rows.map(self._coding(self._group_level)).materialize(), budget, plan.inner_facts)
 
     def _coding(self, level: int, only: Sequence[Hashable] | None = None) -> Coding:
@@ -444,7 +456,7 @@ class AreaSynthesizer(PrivateSynthesizer):
         return encode(self._sample_rows(n_samples, rng), self.schema_)
 
     def _check_parameters(self) -> None:
-        check_parameters(self, {"counts_share": (Between(0, 1), "0.65 is the default")})
+        check_parameters(self, {"counts_share": (Between(0, 1), "0.68 is the default")})
         coded = self._container.schema.coded
         if not isinstance(self.by, list | tuple) or not all(map(is_name, self.by)) or len(set(self.by)) < len(self.by):
             raise ValueError(f"by must be a list of different columns, got {short_repr(self.by)}; give [] for counts of areas alone.")

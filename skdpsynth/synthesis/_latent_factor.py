@@ -22,13 +22,12 @@ from skdpsynth.statistics import RowCount, SurveyWeights, total
 from skdpsynth.synthesis._base import BlockPlan, StreamBlock
 from skdpsynth.synthesis._conditional import ConditionalSynthesizer
 from skdpsynth.synthesis._latent_marginals import MarginalsStrategy, model_attributes
-from skdpsynth.synthesis._latent_planning import MAX_CODES, least_rows
+from skdpsynth.synthesis._latent_planning import MANY_CLASSES, MAX_CODES, least_rows
 from skdpsynth.synthesis._latent_scores import ScoresStrategy
 from skdpsynth.synthesis._survey import POOL, SurveyDesign, WeighedBudget, survey_weights, weighed_facts
 from skdpsynth.tables import TableFormat, close_schema, continue_table, encode, open_columns, schema_of_box, start_table
 
 _STRATEGIES: dict[str, MarginalsStrategy | ScoresStrategy] = {"marginals": MarginalsStrategy(), "scores": ScoresStrategy()}
-_MAX_STRATA = 10
 _MAX_FACTORS = 64
 
 
@@ -273,7 +272,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
 
     def _for_read_rows(self, table: TableFormat) -> "LatentFactorSynthesizer":
         """Return this, unfitted, for rows of a table of this format that another estimator has read."""
-        self.schema, self._container = table.schema, table
+        self.schema, self._container, self._most_strata = table.schema, table, MAX_CODES
         return self
 
     def _open_prior(self, schema: Schema) -> None:
@@ -499,9 +498,9 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
             raise ValueError(
                 f"{parameter} must be a nominal column, but {short_repr(column)} is {type(kind).__name__.lower()}; give [levels] for it."
             )
-        if kind.n_codes > _MAX_STRATA:
+        if kind.n_codes > (most := getattr(self, "_most_strata", MANY_CLASSES)):
             raise ValueError(
-                f"{parameter} must have at most {_MAX_STRATA} levels (missing is one), but {short_repr(column)} has {kind.n_codes}; merge "
+                f"{parameter} must have at most {most} levels (missing is one), but {short_repr(column)} has {kind.n_codes}; merge "
                 f"some, or leave {parameter} out."
             )
         if len(schema) == 1:

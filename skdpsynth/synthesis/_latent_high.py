@@ -13,7 +13,7 @@ from skdpsynth.frames import Rows
 from skdpsynth.models import DifferenceLaw, Measurements, TableModel, shares_of
 from skdpsynth.privacy import PrivacyLoss, mechanism, selection_loss
 from skdpsynth.statistics import Parities, SumParities, total
-from skdpsynth.synthesis._latent_planning import MarginalsPlan, answer_query, columns_drawn_together, loss_ratio
+from skdpsynth.synthesis._latent_planning import MANY_CLASSES, MarginalsPlan, answer_query, columns_drawn_together, loss_ratio
 
 _ORDERS = (3, 4, 5)  # columns of a set; the last is left out where classes are one more
 _MOST_SETS, _MOST_WORK = 1 << 16, 1 << 35  # the work is sets times rows: about a second
@@ -50,6 +50,8 @@ class ParitySearch:
         while orders and _n_sets(len(columns), orders) > min(_MOST_SETS, _MOST_WORK / n_rows):
             orders = orders[:-1]
         if plan.is_block or plan.in_database or not plan.counts_all_pairs or not _n_sets(len(columns), orders):
+            return None, plan
+        if plan.n_classes > MANY_CLASSES:
             return None, plan
         for part, least in _SHARES:
             share, rest = plan.shares[plan.pair_step].split([part, 1 - part])

@@ -48,6 +48,7 @@ _LEAST_BINS, _BINS, _MOST_BINS = 3, 16, 24  # of a continuous column
 _CLEAR = 4  # times the noise of a pair: so many rows of a bin pay for more bins, and of a cell of a pair, for as many
 _EXACT = 1e-12  # variance
 _USUAL_DEPTH, _USUAL_SIZE = 12, 8  # of a tree of cells, and of a column, where the true ones may not be asked for
+MANY_CLASSES = 10  # more have no rounds beyond pairs: noise of all adds up
 MAX_CODES = 64  # of a nominal column: more levels are merged
 _SURE = 10  # times the noise of a count: so many rows are more than noise
 _SURE_OF_FIRST = 10.5  # ... in the first block of a stream, if all of the budget went to tables of pairs
@@ -505,7 +506,7 @@ def column_splits(shares: np.ndarray, kind: object) -> np.ndarray:
 
 def plan_triples(plan: MarginalsPlan, sizes: Sequence[int], n_rows: float, relation: str, near: Sequence[DifferenceLaw]) -> MarginalsPlan:
     """Share what pairs have with a second round where it pays, by public numbers and the noisy number of rows."""
-    if plan.is_block or not plan.counts_all_pairs or GRAM in plan.shares:
+    if plan.is_block or not plan.counts_all_pairs or GRAM in plan.shares or plan.n_classes > MANY_CLASSES:
         return plan
     share, has_all, clear = plan.shares[PAIRS], plan.within is not None, _CLEAR_OF_TRIPLES if plan.within is None else _CLEAR_WITHIN
     n_triples = len(_candidate_triples(plan, sizes, near))
