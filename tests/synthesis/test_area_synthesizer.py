@@ -92,6 +92,15 @@ def test_rows_of_an_area_follow_the_model_of_its_group():
     assert sample["income"][north].mean() > sample["income"][~north].mean() + 15
 
 
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(("epsilon", "class_of"), [(0.05, None), (float("inf"), "town")])
+def test_groups_are_classes_of_the_model_where_they_have_rows_enough(relation, epsilon, class_of):
+    fit = model(epsilon=epsilon, neighboring=relation).fit(people())
+    assert fit.synthesizer_.stratify == class_of
+    own = model(epsilon=epsilon, synthesizer=LatentFactorSynthesizer(stratify="sex")).fit(people())
+    assert own.synthesizer_.stratify == "sex"
+
+
 def test_an_unknown_or_missing_area_counts_as_the_default():
     frame = people().assign(town=["nowhere", None] * 200)
     fit = model(epsilon=float("inf")).fit(frame)
