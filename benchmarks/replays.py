@@ -34,7 +34,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from multiprocessing import get_context
 from typing import Any
@@ -46,6 +46,7 @@ from scipy.optimize import linprog
 from sklearn.base import clone
 
 from skdpsynth import (
+    AreaSynthesizer,
     LatentFactorSynthesizer,
     LinkedTablesSynthesizer,
     LowDimSynthesizer,
@@ -55,7 +56,7 @@ from skdpsynth import (
     PrivatePCA,
     SignedMeasureMechanism,
 )
-from skdpsynth.domain import Children, Continuous, Date, Inequality, Nominal, Schema
+from skdpsynth.domain import Children, Continuous, Date, Hierarchy, Inequality, Nominal, Schema
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.models import _latent_factors, _link_factors, _training, _wide_factors
 from skdpsynth.privacy import PrivacyLoss
@@ -456,6 +457,17 @@ LEVELS = {**MIXED, "job": Nominal("private"), "grade": Nominal("private")}
 ORDERED = Schema(MIXED, rules=[Inequality("begin", "end")])
 
 
+PLACES = Hierarchy(["part", "job"], {"left": list("abcd"), "right": list("efgh")})
+BELOW = {name: kind for name, kind in MIXED.items() if name != "job"}
+
+
+def areas(relation: str, *, n: int = 10_000, k: int = 1, epsilon: float = 8.0, **parameters: Any) -> Case:
+    """People, or units of several rows, whose jobs stand for areas; of many rows for the noise, areas are classes of the model."""
+    case = mixed(relation, n=n) if k == 1 else mixed_units(relation, n=n, k=k)
+    made = AreaSynthesizer(BELOW, PLACES, by=["sick"], synthesizer=LatentFactorSynthesizer(n_factors=2), max_rows_per_unit=k)
+    return replace(case, estimator=made.set_params(epsilon=epsilon, neighboring=relation, random_state=0, **parameters))
+
+
 def coded(relation: str, n_columns: int, n_levels: int, n: int, **parameters: Any) -> Case:
     """Levels of many columns, which one hidden level moves together."""
     rng = np.random.default_rng(1)
@@ -665,6 +677,11 @@ CASES: dict[str, Callable[[str], Case]] = {
     "linked, 120 levels, head, delta": lambda relation: linked(relation, [persons(head={"works": True})], facts=MANY, **DELTA),
     "linked, two child tables, pure": lambda relation: linked(relation, [persons(), CARS]),
     "linked, two child tables, delta": lambda relation: linked(relation, [persons(), CARS], **DELTA),
+    "areas, pure": lambda relation: areas(relation, n=2000, epsilon=1.0),
+    "areas, delta": lambda relation: areas(relation, n=2000, epsilon=1.0, **DELTA),
+    "areas, classes of the model, pure": lambda relation: areas(relation, epsilon=64.0),
+    "areas, classes of the model, delta": lambda relation: areas(relation, **DELTA),
+    "areas, units, delta": lambda relation: areas(relation, k=3, **DELTA),
     "pca, private center, pure": lambda relation: points(PCA(), relation, **BOX),
     "pca, private center, gaussian": lambda relation: points(PCA(noise="gaussian"), relation, **BOX, **DELTA),
     "pca, public center, pure": lambda relation: points(PCA(center="public"), relation, **BOX),

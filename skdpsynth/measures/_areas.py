@@ -22,20 +22,37 @@ def tree_least_squares(
     parts, weighted by inverse variances; downwards, parts share what their sum lacks in proportion to their variances. Both passes
     together are the least squares solution (Hay, Rastogi, Miklau, Suciu 2010), for any numbers of children.
     """
-    own, spread = [counts[-1].astype(float)], [np.full(len(counts[-1]), max(variances[-1], _EXACT))]
-    below: list[tuple[np.ndarray, np.ndarray]] = []
+    upward, of_sums, _ = tree_variances(parents, variances)
+    own, below = [counts[-1].astype(float)], list[np.ndarray]()
     for level in range(len(counts) - 2, -1, -1):
-        n_areas = len(counts[level])
-        sums, noise = _sums(own[0], parents[level], n_areas), np.bincount(parents[level], spread[0], n_areas)
-        share = noise / (max(variances[level], _EXACT) + noise)  # of the own count
-        own.insert(0, sums + share[:, None] * (counts[level] - sums))
-        spread.insert(0, noise * (1 - share))
-        below.insert(0, (sums, noise))
+        below.insert(0, sums := _sums(own[0], parents[level], len(counts[level])))
+        own.insert(0, sums + (1 - upward[level] / of_sums[level])[:, None] * (counts[level] - sums))
     estimates = [own[0] + (0.0 if total is None else (total - own[0].sum()) / own[0].size)]
-    for level, (sums, noise) in enumerate(below):
-        lacking = (estimates[level] - sums) / noise[:, None]
-        estimates.append(own[level + 1] + spread[level + 1][:, None] * lacking[parents[level]])
+    for level, sums in enumerate(below):
+        lacking = (estimates[level] - sums) / of_sums[level][:, None]
+        estimates.append(own[level + 1] + upward[level + 1][:, None] * lacking[parents[level]])
     return estimates
+
+
+def tree_variances(
+    parents: Sequence[np.ndarray], variances: Sequence[float], known: float = 0.0
+) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+    """Return variances of estimates by what is in an area, of sums of these over its parts, and of the least squares estimates.
+
+    The `known` share of the variance of the whole is known: 1 / n_cells where the sum of its cells is public.
+
+    With s the variance of a part and t that of the sum of all parts, ``part - (s / t) sum`` is uncorrelated with the sum, on which alone
+    the estimate of the larger area depends: so that of the part has the variance ``s - s**2 / t`` plus ``(s / t)**2`` times the larger's.
+    """
+    upward, of_sums = [np.full(len(parents[-1]) if parents else 1, max(variances[-1], _EXACT))], list[np.ndarray]()
+    for level in range(len(parents) - 1, -1, -1):
+        of_sums.insert(0, noise := np.bincount(parents[level], upward[0]))
+        upward.insert(0, noise * (1 - noise / (max(variances[level], _EXACT) + noise)))
+    final = [upward[0] * (1 - known)]
+    for level, of in enumerate(parents):
+        share = upward[level + 1] / of_sums[level][of]
+        final.append(upward[level + 1] * (1 - share) + share**2 * final[-1][of])
+    return upward, of_sums, final
 
 
 def whole_counts(estimates: Sequence[np.ndarray], parents: Sequence[np.ndarray], total: int) -> list[np.ndarray]:
@@ -64,29 +81,22 @@ def nearest_whole(values: np.ndarray, totals: np.ndarray) -> np.ndarray:
     return floor + (ranks < totals - floor.sum(axis=0))
 
 
-def level_shares(n_areas: Sequence[int], is_counted: Sequence[bool], power: int) -> list[float]:
-    """Return shares of the budget by level, the whole first, that leave the least error in the mean over levels, by public numbers.
+def level_shares(parents: Sequence[np.ndarray], is_counted: Sequence[bool], power: int) -> list[float]:
+    """Return shares of the budget by level, the whole first, that leave the least variance of estimates in the mean over levels.
 
-    Errors are variances of counts, if areas of a level are alike; a share w of the budget has noise of variance w to the minus `power`.
-    Tried are several shares of the smallest areas; the other levels get equal ones.
+    They depend on the public tree alone. A share w of the budget has noise of variance w to the minus `power`. Tried are several shares of
+    the smallest areas; the other levels get equal ones.
     """
     n_others = sum(is_counted[:-1])
     if not n_others:
-        return [0.0] * (len(n_areas) - 1) + [1.0]
+        return [0.0] * len(parents) + [1.0]
     options = [[(1 - leaf) / n_others if counted else 0.0 for counted in is_counted[:-1]] + [leaf] for leaf in _LEAF_SHARES]
-    return min(options, key=lambda shares: sum(_expected_variances(n_areas, shares, power)))
 
+    def error(shares: Sequence[float]) -> float:
+        estimates = tree_variances(parents, [share**-power if share else math.inf for share in shares])[2]
+        return sum(float(each.mean()) for each in estimates)
 
-def _expected_variances(n_areas: Sequence[int], shares: Sequence[float], power: int) -> list[float]:
-    """Return the variance of least squares estimates by level."""
-    noise = [share**-power if share else math.inf for share in shares]
-    up = [noise[-1]]
-    for level in range(len(n_areas) - 2, -1, -1):
-        up.insert(0, 1 / (1 / noise[level] + n_areas[level] / n_areas[level + 1] / up[0]))
-    final = [up[0]]
-    for own, parts in zip(up[1:], np.divide(n_areas[1:], n_areas[:-1]), strict=True):
-        final.append(own * (1 - 1 / parts) + final[-1] / parts**2)
-    return final
+    return min(options, key=error)
 
 
 def _sums(values: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarray:

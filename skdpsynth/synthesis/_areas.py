@@ -14,7 +14,7 @@ from skdpsynth._validation import Between, check_parameters, short_repr
 from skdpsynth.domain import WHOLE, AllowedCells, BoundsLike, Hierarchy, Schema, SchemaLike, Unique, is_name, list_names
 from skdpsynth.fitting import Budget, Facts, Plan, check_part, clone_part, fit_part
 from skdpsynth.frames import Rows, Table, TableKind, concatenate, open_source
-from skdpsynth.measures import level_shares, tree_least_squares, whole_counts
+from skdpsynth.measures import level_shares, tree_least_squares, tree_variances, whole_counts
 from skdpsynth.models import JointDistribution, balanced_choice
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import AccountantLike, Mechanism, PrivacyLoss, Seed, losses_of_kind, mechanism
@@ -90,6 +90,9 @@ class AreaSynthesizer(PrivateSynthesizer):
         The counts with noise, exactly as released, of each level that was counted.
     noise_errors_ : dict of str to float
         The standard deviation of the noise of each count in `noisy_counts_`.
+    counts_errors_ : dict of str to ndarray
+        By level, for each area the standard deviation of the noise of each of its least squares estimates, which `counts_` round: 1.96
+        times as much on both sides is an interval of 95 % (less than that, where counts are held at 0). It is public.
     synthesizer_ : LatentFactorSynthesizer
         The fitted model of the other columns. Its column of the smallest areas holds areas of the level `groups`.
     accountant_ : PrivacyAccountant
@@ -313,7 +316,7 @@ class AreaSynthesizer(PrivateSynthesizer):
 
     def _plan_noises(self, share: PrivacyLoss, is_counted: Sequence[bool], relation: str) -> dict[str, Mechanism]:
         sensitivity, n_cells = Marginals.sensitivity(relation, 1), math.prod(self._by_sizes)
-        parts = level_shares(self._n_areas, is_counted, 2 if share.rho is None else 1)
+        parts = level_shares(self._parents, is_counted, 2 if share.rho is None else 1)
         counted = [level for level, part in enumerate(parts) if part]
         losses = share.split([parts[level] for level in counted])
         return {
@@ -355,6 +358,8 @@ class AreaSynthesizer(PrivateSynthesizer):
         if len(noisy) == 1 and math.isinf(variances[0]):
             variances = [1.0]  # nothing was counted, as all is public
         estimates = tree_least_squares(noisy, self._parents, variances, plan.n_samples)
+        known = 1 / n_cells if plan.n_samples else 0.0
+        self.counts_errors_ = dict(zip(self._levels, map(np.sqrt, tree_variances(self._parents, variances, known)[2]), strict=True))
         self.n_samples_ = plan.n_samples or max(1, round(float(estimates[0].sum())))
         self._size_error = 0.0 if plan.n_samples else math.sqrt(n_cells * variances[0])
         whole = whole_counts(estimates, self._parents, self.n_samples_)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import level_shares, nearest_whole, tree_least_squares, whole_counts
+from internals import level_shares, nearest_whole, tree_least_squares, tree_variances, whole_counts
 
 PARENTS = (np.array([0, 0]), np.array([0, 0, 1]), np.array([0, 1, 1, 2, 0, 2]))
 SIZES = (1, 2, 3, 6)
@@ -39,6 +39,22 @@ def test_estimates_are_those_of_the_normal_equations(total, variances):
         np.testing.assert_allclose(each, level @ estimates[-1], atol=1e-9)
 
 
+@pytest.mark.parametrize("total", [None, 30])
+@pytest.mark.parametrize("variances", [(2.0, 1.0, 3.0, 0.5), (np.inf, 1.0, np.inf, 0.5)])
+def test_variances_of_estimates_are_those_of_the_linear_map(total, variances):
+    """Exactly: estimates are linear in the counts, so each count that is 1 alone shows a column of the map."""
+    zero = [np.zeros((n, 2)) for n in SIZES]
+    base = np.vstack(tree_least_squares(zero, PARENTS, variances, total))
+    found = np.zeros(base.shape)
+    for level, (n, variance) in enumerate(zip(SIZES, variances, strict=True)):
+        for area, cell in itertools.product(range(n), range(2)) if np.isfinite(variance) else ():
+            zero[level][area, cell] = 1
+            found += variance * (np.vstack(tree_least_squares(zero, PARENTS, variances, total)) - base) ** 2
+            zero[level][area, cell] = 0
+    expected = np.concatenate(tree_variances(PARENTS, variances, 0.0 if total is None else 0.5)[2])
+    np.testing.assert_allclose(found, np.column_stack([expected, expected]), rtol=1e-9)
+
+
 def test_exact_counts_stay_as_they_are():
     exact = [level @ np.arange(12.0).reshape(6, 2) for level in members()]
     estimates = tree_least_squares(exact, PARENTS, [0.0] * 4, 66)
@@ -68,18 +84,18 @@ def test_no_whole_numbers_of_that_sum_are_much_nearer():
 
 
 def test_shares_of_levels_add_up_and_what_is_not_counted_gets_none():
-    shares = level_shares([1, 10, 50, 500], [False, True, True, True], 1)
+    shares = level_shares(PARENTS, [False, True, True, True], 1)
     assert shares[0] == 0
     assert sum(shares) == pytest.approx(1)
     assert min(shares[1:]) > 0
-    assert level_shares([1], [True], 2) == [1.0]
+    assert level_shares((), [True], 2) == [1.0]
 
 
 @pytest.mark.parametrize("power", [1, 2])
 def test_expected_variances_are_those_of_equal_areas(power):
     """Measured on a regular tree: the shares that were taken leave less error than all others that were tried."""
     n_areas, parents = [1, 3, 9], (np.zeros(3, dtype=int), np.repeat(np.arange(3), 3))
-    chosen = level_shares(n_areas, [True] * 3, power)
+    chosen = level_shares(parents, [True] * 3, power)
     errors = {}
     for leaf in (0.2, 0.5, 0.8, chosen[-1]):
         shares = [(1 - leaf) / 2, (1 - leaf) / 2, leaf]
