@@ -26,6 +26,7 @@ from scipy.stats import binom
 from sklearn.base import BaseEstimator
 
 from skdpsynth import (
+    AreaSynthesizer,
     LatentFactorSynthesizer,
     LinkedTablesSynthesizer,
     PrivateMeasureMechanism,
@@ -36,7 +37,7 @@ from skdpsynth.auditing import audit_epsilon, audit_one_run, isolated_canaries, 
 from skdpsynth.auditing._neighbors import _loss as loss_between
 from skdpsynth.auditing._neighbors import probe_runs
 from skdpsynth.continual import BinaryCounter, KaryCounter, SquareRootCounter, UnboundedCounter
-from skdpsynth.domain import Children
+from skdpsynth.domain import Children, Hierarchy
 from skdpsynth.fitting import Budget
 from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, PrivacyLoss, check_rng
 from skdpsynth.synthesis._latent_high import ParitySearch
@@ -193,6 +194,26 @@ class Households(BaseEstimator):
         return tables[int(np.argmax(losses))]
 
 
+class Areas(BaseEstimator):
+    """Releases counts of areas by a column of two levels, and a model, from rows of two codes: the area of four, and the level."""
+
+    def __init__(self, neighboring="replace_one", epsilon=3.0, delta=0.0):
+        self.neighboring, self.epsilon, self.delta = neighboring, epsilon, delta
+
+    def fit(self, X, y=None):
+        table = pd.DataFrame(np.asarray(X, dtype=int), columns=["town", "sex"])
+        places = Hierarchy(["county", "town"], {10: [0, 1], 11: [2, 3]})
+        budget = {"epsilon": self.epsilon, "delta": self.delta, "neighboring": self.neighboring}
+        self.accountant_ = AreaSynthesizer({"sex": [0, 1]}, places, by=["sex"], **budget).fit(table).accountant_
+        return self
+
+    def neighbors(self):
+        """Return tables in which one row changes its area on each level and its code, or goes."""
+        rest = np.array(list(itertools.product(range(4), range(2))) * 25)
+        other = np.array([[3, 1]]) if self.neighboring == exact_losses.RO else np.empty((0, 2), dtype=int)
+        return np.vstack([rest, [[0, 0]]]), np.vstack([rest, other])
+
+
 def rows_of_codes(X):
     return SimpleNamespace(source=SimpleNamespace(aggregate=lambda rows, rule: rule.of(list(np.asarray(X).T))))
 
@@ -261,6 +282,10 @@ PARTS = {  # the same for parts of a fit, with the worst of all pairs of rows
     "LinkedTables, add/remove": (Households(**DROP), 2_000_000, "noise"),
     "LinkedTables, Gaussian, replace": (Households(epsilon=1.0, delta=1e-6), 2_000_000, "noise"),
     "LinkedTables, Gaussian, add/remove": (Households(epsilon=0.5, delta=0.01, **DROP), 1_000_000, "noise"),
+    "Areas, replace": (Areas(), 4_000_000, "noise"),
+    "Areas, add/remove": (Areas(**DROP), 2_000_000, "noise"),
+    "Areas, Gaussian, replace": (Areas(delta=1e-6), 2_000_000, "noise"),
+    "Areas, Gaussian, add/remove": (Areas(delta=1e-6, **DROP), 2_000_000, "noise"),
     "ParitySearch, add/remove": (Search(exact_losses.AR, 3.0), 60_000, "ratio"),
     "ParitySearch, replace": (Search(exact_losses.RO, 3.0), 60_000, "ratio"),
 }

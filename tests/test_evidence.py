@@ -16,6 +16,7 @@ from laws import refuses
 
 import skdpsynth_evidence
 from skdpsynth import (
+    AreaSynthesizer,
     LatentFactorSynthesizer,
     LinkedTablesSynthesizer,
     LowDimSynthesizer,
@@ -25,7 +26,7 @@ from skdpsynth import (
     PrivatePCA,
 )
 from skdpsynth.continual import BinaryCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
-from skdpsynth.domain import Children, Ordinal
+from skdpsynth.domain import Children, Hierarchy, Ordinal
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, PrivacyLoss, SecureBits, discovery, epsilon_of_rho, mechanism
 from skdpsynth.statistics import Histogram, Interactions, Marginals
@@ -74,7 +75,15 @@ def others():
         "low-dim-bounds": (LowDimSynthesizer(2, delta=1e-6, bounds="private"), np.tile(X, 4)),
         "stream": (OnlineSynthesizer(growth="auto"), np.repeat(X, 20, axis=0)),
         "linked-wide": linked_wide(),
+        **{f"areas-{r}-{d}": (areas(neighboring=r, delta=d), table) for r in RELATIONS for d in (0, 1e-6)},
+        "areas-units": (areas(max_rows_per_unit=2, delta=1e-6), table, np.repeat(np.arange(100), 2)),
     }
+
+
+def areas(**parameters):
+    """Column 0 says in which area a row is, and 1 is counted in each."""
+    schema = {**{i: list(range(3)) for i in (1, 2, 3)}, 4: (0.0, 1.0)}
+    return AreaSynthesizer(schema, Hierarchy(["part", 0], {7: [0, 1], 8: [2]}), by=[1], **parameters)
 
 
 def linked_wide():
