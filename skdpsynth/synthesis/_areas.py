@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from skdpsynth._validation import Between, check_parameters, short_repr
 from skdpsynth.domain import WHOLE, AllowedCells, BoundsLike, Hierarchy, Schema, SchemaLike, Unique, is_name, list_names
 from skdpsynth.fitting import Budget, Facts, Plan, check_part, clone_part, fit_part
-from skdpsynth.frames import Rows, Table, TableKind, concatenate, open_source
+from skdpsynth.frames import ChunkedSource, Rows, Table, TableKind, concatenate, open_source
 from skdpsynth.measures import level_shares, tree_least_squares, tree_variances, whole_counts
 from skdpsynth.models import JointDistribution, balanced_choice
 from skdpsynth.persistence import savable
@@ -22,7 +22,7 @@ from skdpsynth.statistics import Coding, Marginals, total
 from skdpsynth.synthesis._base import BATCH, PrivateSynthesizer
 from skdpsynth.synthesis._latent_factor import LatentFactorSynthesizer
 from skdpsynth.synthesis._latent_planning import MAX_CODES, least_rows
-from skdpsynth.tables import TableFormat, continue_table, encode, start_table
+from skdpsynth.tables import TableFormat, continue_table, encode, reading_options, start_table
 
 _MOST_COUNTS = 1 << 24  # of the smallest areas
 _MOST_BALANCED = 1 << 26  # pairs of columns in all couples of rows
@@ -211,8 +211,9 @@ class AreaSynthesizer(PrivateSynthesizer):
             raise ValueError("schema must state the other columns where a hierarchy is given, got None; give {column: facts}.")
         if twice := [name for name in tree.levels if name in stated]:
             raise ValueError(f"schema must leave the columns of areas to hierarchy, but states {list_names(twice)}; leave them out.")
-        source = open_source(X, read=stated.read, skips_damaged=self.neighboring != "replace_one")
-        kinds, rules = tree.columns(source.columns if source.is_text else TableKind.of(source.head).columns)
+        source = open_source(X, **reading_options(self))
+        kind = source.kind if isinstance(source, ChunkedSource) else TableKind.of(source.head)
+        kinds, rules = tree.columns(kind.columns)
         return Schema({**stated, **kinds}, [*stated.rules, *rules], stated.read), source
 
     # Public facts of areas, in the order of the columns of the model
@@ -220,6 +221,11 @@ class AreaSynthesizer(PrivateSynthesizer):
     @property
     def _levels(self) -> list[str]:
         return [WHOLE, *(() if self.hierarchy is None else map(str, self.hierarchy.levels))]
+
+    @property
+    def _unstated(self) -> tuple:
+        """Columns that are read beside those of `schema`."""
+        return self.hierarchy.levels if isinstance(self.hierarchy, Hierarchy) else ()
 
     @property
     def _of_smallest(self) -> np.ndarray:

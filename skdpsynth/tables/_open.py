@@ -167,7 +167,7 @@ def reading_options(estimator: BaseEstimator, unit: Unit = None) -> dict[str, An
     return {
         "read": schema and schema.read,
         "skips_damaged": getattr(estimator, "neighboring", "replace_one") != "replace_one",
-        "wanted": None if wanted is None else [*wanted, *[unit] * isinstance(unit, str)],
+        "wanted": None if wanted is None else [*wanted, *getattr(estimator, "_unstated", ()), *[unit] * isinstance(unit, str)],
     }
 
 

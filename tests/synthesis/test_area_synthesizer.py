@@ -144,6 +144,18 @@ def test_polars_chunks_and_files_give_the_same_counts(tmp_path):
     assert isinstance(model().fit(pl.from_pandas(frame)).sample(5), pl.DataFrame)
 
 
+def test_units_of_parquet_and_csv_count_as_those_of_a_frame(tmp_path):
+    frame = people().assign(who=np.repeat(np.arange(200), 2))
+    frame.to_parquet(tmp_path / "people.parquet")
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    for table in (frame, str(tmp_path / "people.parquet"), str(tmp_path / "people.csv")):
+        fit = model(epsilon=float("inf"), max_rows_per_unit=2).fit(table, unit="who")
+        np.testing.assert_array_equal(fit.counts_["town"], counts_of(frame, "town"))
+        assert fit.accountant_.ledger[0].unit == "who, at most 2 rows"
+    fit = model(epsilon=float("inf")).fit(str(tmp_path / "people.parquet"))  # of its columns, those of the schema and of areas are read
+    np.testing.assert_array_equal(fit.counts_["town"], counts_of(frame, "town"))
+
+
 def test_chunks_that_come_once_are_read_once():
     frame = people()
     fit = model(epsilon=float("inf")).fit(iter([frame[:150], frame[150:]]))
