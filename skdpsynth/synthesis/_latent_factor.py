@@ -421,9 +421,10 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         return blocks if design is None else design.fill_blocks(blocks)
 
     def _condition_on(self, conditions: Mapping[Hashable, Cell] | None) -> ConditionalSynthesizer:
+        found = super()._condition_on(conditions)
         if self.weights is not None and self.weights in (conditions or {}):
             raise ValueError(f"conditions must leave out the column of weights, {short_repr(self.weights)}, which is alike in all rows.")
-        return super()._condition_on(conditions)
+        return found
 
     def sample_survey(self, n_samples: int | None = None, random_state: Seed = None) -> Any:
         """Draw synthetic rows as the survey drew its own, each with a weight of its own; this is post-processing and costs no privacy.
