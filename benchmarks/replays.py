@@ -438,6 +438,18 @@ def mixed_units(relation: str, *, n: int = 10_000, schema: Any = MIXED, k: int =
     return Case(latent(schema, relation, max_rows_per_unit=k, **parameters), table, others, unit="who")
 
 
+def weighed(relation: str, *, k: int = 1, n: int = 10_000, **parameters: Any) -> Case:
+    """People with survey weights, or units of several of them; rivals have the cap as the first row has, the least weight, and one beyond."""
+    X = people(n).assign(weight=np.random.default_rng(6).integers(1, 41, n).astype(float))
+    pairs = (LOW, 40.0), (HIGH, 40.0), (HALF, 40.0), (HIGH, 1.0), (ODD, 1e300), (ODD, np.nan)
+    first, *rivals = (person({**cells, "weight": weight}, X) for cells, weight in pairs)
+    model = latent({**MIXED, "weight": Continuous(1, 40)}, relation, weights="weight", max_rows_per_unit=k, **parameters)
+    if k == 1:
+        X = spliced(X, 0, 1, first)
+        return Case(model, X, neighbors(X, relation, rivals))
+    return Case(model, *units_of(X, relation, first, rivals, k), unit="who")
+
+
 def latent(schema: Any, relation: str, *, epsilon: float = 8.0, **parameters: Any) -> LatentFactorSynthesizer:
     """Return a synthesizer of mixed tables with few factors."""
     return LatentFactorSynthesizer(schema, n_factors=2, epsilon=epsilon, neighboring=relation, random_state=0, **parameters)
@@ -654,6 +666,10 @@ CASES: dict[str, Callable[[str], Case]] = {
     "latent, units, delta": lambda relation: mixed_units(relation, **DELTA),
     "latent, units, stratify, delta": lambda relation: mixed_units(relation, stratify="sick", **DELTA),
     "latent, units, private facts": lambda relation: mixed_units(relation, schema=PRIVATE, **DELTA),
+    "latent, weights, pure": lambda relation: weighed(relation),
+    "latent, weights, delta": lambda relation: weighed(relation, **DELTA),
+    "latent, weights, stratify, delta": lambda relation: weighed(relation, stratify="sick", **DELTA),
+    "latent, weights, units, delta": lambda relation: weighed(relation, k=3, **DELTA),
     "latent, scores": lambda relation: mixed(relation, in_middle=False, strategy="scores"),
     "latent, scores, delta": lambda relation: mixed(relation, in_middle=False, strategy="scores", synthesizer="pmm", **DELTA),
     "linked, pure": lambda relation: linked(relation, [persons()]),

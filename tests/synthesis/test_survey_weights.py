@@ -214,9 +214,13 @@ def law_for(relation, name):
     return partial({check.__name__: check for _, check in check_synthesizer(estimator, generate_only=True)}[name], estimator)
 
 
+NOISE, SUM = "check_the_noise_of_every_entry_covers_its_loss", "check_the_ledger_sums_to_epsilon"
+AFTER, SAVED = "check_a_fit_does_not_fail_after_its_charge", "check_a_saved_estimator_is_the_same_when_loaded"
+
+
 @each_relation
-@pytest.mark.parametrize("name", [LOSS, ANSWERS])
-def test_the_laws_of_losses_and_answers_hold_with_weights(name, relation):
+@pytest.mark.parametrize("name", [LOSS, ANSWERS, NOISE, SUM, AFTER, SAVED])
+def test_laws_hold_with_weights(name, relation):
     law_for(relation, name)()
 
 
