@@ -439,7 +439,7 @@ def mixed_units(relation: str, *, n: int = 10_000, schema: Any = MIXED, k: int =
 
 
 def weighed(relation: str, *, k: int = 1, n: int = 10_000, **parameters: Any) -> Case:
-    """People with survey weights, or units of several of them; rivals have the cap as the first row has, the least weight, and one beyond."""
+    """People with survey weights, or units of several of them; rivals have the cap, as the first row, the least weight, and odd ones."""
     X = people(n).assign(weight=np.random.default_rng(6).integers(1, 41, n).astype(float))
     pairs = (LOW, 40.0), (HIGH, 40.0), (HALF, 40.0), (HIGH, 1.0), (ODD, 1e300), (ODD, np.nan)
     first, *rivals = (person({**cells, "weight": weight}, X) for cells, weight in pairs)

@@ -131,7 +131,7 @@ def check_evidence(evidence: Any) -> EvidenceCheck:
                 _check_release(release, promise, check)
         _check_sums(document, check)
         if "population" in document:
-            _check_population(document["population"], promise, document["spent"], check)
+            _check_population(document["population"], promise, document, check)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
         what = f"it lacks {error}" if isinstance(error, KeyError) else f"something in it is not: {error}"
         raise ValueError(f"evidence must be what PrivacyAccountant.evidence gives, but {what}.") from None
@@ -173,9 +173,11 @@ def _check_numbers(document: dict[str, Any], check: EvidenceCheck) -> None:
 _RELATION_OF_DESIGN = {"poisson": "add_or_remove_one", "simple_random": "replace_one"}  # others have no figure
 
 
-def _check_population(population: dict[str, Any], promise: dict[str, Any], spent: dict[str, Any], check: EvidenceCheck) -> None:
+def _check_population(population: dict[str, Any], promise: dict[str, Any], document: dict[str, Any], check: EvidenceCheck) -> None:
     """Derive what all releases about a secret sample cost a person of the population (Balle, Barthe, Gaboardi 2018)."""
-    rate, epsilon, delta = (number(population[name]) for name in ("rate", "epsilon", "delta"))
+    (rate, epsilon, delta), spent = (number(population[name]) for name in ("rate", "epsilon", "delta")), document["spent"]
+    if document["charged"] is not None:
+        check.wrong.append("the population has no figure: this is a part of an account, and more was released about the sample")
     if _RELATION_OF_DESIGN.get(population["design"]) != promise["relation"] or promise["unit"] is not None or not 0 < rate <= 1:
         check.wrong.append(f"the population has no figure: its design is {population['design']!r} at a rate of {_short(rate)}")
     elif not is_amplified(rate, epsilon, number(spent["epsilon"])) or delta < rate * number(spent["delta"]):

@@ -91,12 +91,18 @@ class SecretSample:
         Raises
         ------
         ValueError
-            If the account is of another relation than the design, or of units of several rows.
+            If the account is of another relation than the design, of units of several rows, or a part of a larger one.
         """
-        return self.amplify(accountant.spent, accountant.spent_delta, accountant.neighboring, accountant.risk().unit)
+        return self.amplify(accountant, accountant.spent, accountant.spent_delta)
 
-    def amplify(self, epsilon: Amount, delta: Fraction | float, relation: str, unit: str | None) -> PrivacyLoss:
-        """Return the loss of the population where all releases together cost the sample so much, or refuse a figure."""
+    def amplify(self, accountant: Accountant, epsilon: Amount, delta: Fraction | float) -> PrivacyLoss:
+        """Return the loss of the population where all releases of an account cost the sample so much, or refuse a figure."""
+        relation, unit = accountant.neighboring, accountant.risk().unit
+        if accountant._account.number is not None or accountant.remark is not None:
+            raise ValueError(
+                f"accountant must be that of everything that was released about the sample, got a part of one, {short_repr(accountant)}; "
+                "give the shared budget."
+            )
         if relation != (needed := _RELATION_OF[self.design]):
             raise ValueError(f"design {self.design!r} needs an account under {needed!r}, got {relation!r}; fit under that.")
         if unit is not None:

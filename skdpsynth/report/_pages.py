@@ -213,7 +213,7 @@ def card(
     facts = facts_of(model, accountant, title, files, interval)
     html = render_template(
         "card.html",
-        population=_population_words(facts.promise, sample),
+        population=_population_words(model if accountant is None else accountant, facts.promise, sample),
         facts=facts,
         promise=facts.promise,
         docs=DOCS_URL,
@@ -253,12 +253,12 @@ def _check_model(model: BaseEstimator | PrivacyAccountant, accountant: PrivacyAc
         )
 
 
-def _population_words(promise: Promise, sample: SecretSample | None) -> str | None:
+def _population_words(account: Any, promise: Promise, sample: SecretSample | None) -> str | None:
     """Return what all charges cost a person of the population of a secret sample, if anything is promised."""
     if sample is None:
         return None
     check_type("sample", sample, SecretSample, "None or a SecretSample")
-    loss = sample.amplify(Fraction(promise.epsilon) if promise.holds else math.inf, promise.delta, promise.neighboring, promise.unit)
+    loss = sample.amplify(getattr(account, "accountant_", account), Fraction(promise.epsilon) if promise.holds else math.inf, promise.delta)
     if not promise.holds:
         return None
     how = "each by a toss of its own" if sample.design == "poisson" else "all sets of them alike"

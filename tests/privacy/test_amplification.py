@@ -8,6 +8,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 from laws import refuses
+from sklearn.base import clone
 
 from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism
 from skdpsynth.privacy import SecretSample
@@ -70,6 +71,23 @@ def test_a_card_and_evidence_show_one_figure_beside_that_of_rows(design):
     assert evidence["spent"]["epsilon"] == "1"
     for change in ({"epsilon": "1/50"}, {"rate": "1/20"}, {"rate": "2"}, {"design": "stratified"}):
         assert not check_evidence({**evidence, "population": {**evidence["population"], **change}}).ok
+
+
+def test_a_part_of_an_account_has_no_figure():
+    """Neither a fit beside another, nor a clone, which does not know of other fits."""
+    X, sample = np.random.default_rng(0).random((500, 1)), SecretSample("simple_random", Fraction(1, 50))
+    shared = PrivacyAccountant(5)
+    model = PrivateMeasureMechanism(epsilon=0.5, bounds=(0, 1), accountant=shared).fit(X)
+    shared.spend(4, name="another release")
+    copied = clone(PrivateMeasureMechanism(epsilon=0.5, bounds=(0, 1)).fit(X)).fit(X)
+    for part in (model, copied):
+        for call in (sample.population_loss, lambda account: account.evidence(sample)):
+            refuses(ValueError, "accountant must be that of everything", call, part.accountant_)
+        refuses(ValueError, "accountant must be that of everything", card, part, sample=sample)
+    assert "epsilon = 1.02258" in card(model, accountant=shared, sample=sample).html
+    whole, part = shared.evidence(sample), model.accountant_.evidence()
+    assert check_evidence(whole).ok
+    assert any("a part of an account" in line for line in check_evidence({**part, "population": whole["population"]}).wrong)
 
 
 def test_other_designs_relations_and_units_are_refused_with_the_reason():
