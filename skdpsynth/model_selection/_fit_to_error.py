@@ -35,17 +35,12 @@ from skdpsynth.privacy import (
 
 _ROUNDS = 10  # the last one takes all that is left
 _FIRST = Fraction(1, 256)  # of the cap, in epsilon
-_LEAST_GROWTH, _LEAST_STEP, _MOST_GROWTH = 1.1, 1.5, 10.0  # of epsilon from round to round: after a miss, after two, and at most
-_LAST_STEP = Fraction(5, 4)
-_FAR, _SHORT = 20.0, 4.0  # times an epsilon: a prediction beyond is a direction
-_AIM = 0.93  # of the target: a round that just misses costs far more than a little too much epsilon
-_SIMULATED = 3  # fits that predict, in a round
-_CAUTION = 1.1  # exponent of a predicted growth: the farther, the more margin
-_CLOSE = 0.05  # of a logarithm: near enough to read the rest off a straight line
-_RUNGS, _STEPS = 32, 3  # of a search without the rows, and of a bisection
-_REPEATS = 2  # of a simulated fit
+_STEP = Fraction(9, 8)  # of a ladder of epsilons
+_FAR, _SHORT = 10, 3  # times an epsilon: a prediction beyond is a direction
+_LAST_STEP = Fraction(5, 4)  # of a round that none could follow
+_REPEATS = 5  # simulated fits that must all meet the target: to just miss it costs more than a little too much epsilon
 _SEEDS = 2**31
-_LEAST_CAP, _MOST_CAP, _LEAST_EPSILON, _LEAST_TARGET = 1e-6, 1e6, 1e-9, 1e-300
+_LEAST_CAP, _MOST_CAP, _LEAST_EPSILON, _LEAST_TARGET = 1e-6, 1e6, Fraction(1, 10**9), 1e-300
 _KEPT_BACK = Fraction(1, 10**8)  # of rho, for the rounding of conversions
 _REST = "other rounds of fit_to_error, and the rest of its cap"
 _REMARK = "one of several fits of fit_to_error, which cost its max_epsilon together"
@@ -165,9 +160,8 @@ class _Search:
     estimator: Any
     X: Table
     unit: Any
+    kind: str  # of error; "" for a function
     error: ErrorOfModel | None  # None: TV2, by simulation
-    may_be_public: bool  # whether the error may be a function of public numbers: not if it is an estimate with chance in it
-    is_simulated: bool  # whether errors are predicted by fits: not those that take many fits themselves
     target: float
     cap: _Cap
     facts: Facts
@@ -178,105 +172,93 @@ class _Search:
         changes = {"epsilon": epsilon, "delta": delta, "accountant": accountant, "random_state": seed}
         return clone(self.estimator).set_params(**changes).fit(self.X, unit=self.unit)
 
-    def error_at(self, rows: Table, schema: SchemaLike, delta: Fraction, epsilon: float) -> float:
+    def error_of(self, model: BaseEstimator) -> float:
+        value = self.error(model) if self.error else math.nan
+        if not is_real(value) or not value >= 0:
+            raise ValueError(f"error must give a number of at least 0 of every fitted model, got {short_repr(value)}; try it on a model.")
+        return float(value)
+
+    def error_at(self, rows: Table, schema: SchemaLike, delta: Fraction, epsilon: Fraction) -> float:
         """Return the error of a fit to public rows, or to released ones."""
         per_unit = self.facts.rows_per_unit
-        changes = {"epsilon": max(epsilon / per_unit, _LEAST_EPSILON), "delta": delta, "accountant": None}
+        changes: dict[str, Any] = {"epsilon": max(epsilon / per_unit, _LEAST_EPSILON), "delta": delta, "accountant": None}
         if per_unit > 1:
             changes["max_rows_per_unit"] = 1
-        found = []
+        seed, other = self.seeds.randint(_SEEDS, size=2).tolist()
         with warnings.catch_warnings():  # they protect rows, and these are public
             warnings.simplefilter("ignore")
-            for _ in range(_REPEATS):
-                seed, other = self.seeds.randint(_SEEDS, size=2).tolist()
-                again = clone(self.estimator).set_params(**changes, random_state=seed).fit(rows)
-                found.append(self.error(again) if self.error else marginal_total_variation(rows, again.sample(random_state=other), schema))
-        return float(np.mean(found))
+            again = clone(self.estimator).set_params(**changes, random_state=seed).fit(rows)
+            return self.error_of(again) if self.error else marginal_total_variation(rows, again.sample(random_state=other), schema)
 
     def public_epsilon(self) -> Fraction | None:
         """Return the least epsilon whose error meets the target for all data alike, or None where the error depends on the data."""
-        if not self.may_be_public or self.facts.n_samples is None:
+        if self.kind not in ("", "bound") or self.unit is not None or self.facts.n_samples is None:  # estimates have chance in them
             return None
         rng = np.random.default_rng(0)
         try:
             ground = make_setting(clone(self.estimator), None, None, self.facts.n_features, None).ground
             uneven, even = ground.rows(self.facts.n_samples, rng), ground.uniform(self.facts.n_samples, rng)
             at, others = (partial(self.error_at, rows, {}, self.cap.delta) for rows in (uneven, even))
-            least = at(high := float(self.cap.epsilon))
-            if least != others(high) or not math.isfinite(least):
+            least = at(self.cap.epsilon)
+            if least != others(self.cap.epsilon) or not math.isfinite(least):
                 return None
         except Exception:  # made-up rows may be of another kind than the caller's error takes: a search asks it about real models
             return None
         if least > self.target:
             raise ValueError(
-                f"target must be at least {least:.4g}, the error at max_epsilon={high:g} on made-up rows of any kind, got {self.target:g}; "
-                "nothing was charged."
+                f"target must be at least {least:.4g}, the error at max_epsilon={float(self.cap.epsilon):g} on made-up rows of any kind, "
+                f"got {self.target:g}; nothing was charged."
             )
-        # Errors may rise in between, where sizes change: so the first rung that is enough, and then a bisection below it.
-        ladder = [*map(_rounded, np.geomspace(high * float(_FIRST), high, _RUNGS)[:-1]), self.cap.epsilon]
-        place = next(place for place, each in enumerate(ladder) if at(float(each)) <= self.target)
-        low, best = ladder[max(place - 1, 0)], ladder[place]
-        for _ in range(_STEPS):
-            tried = _rounded(math.sqrt(low * best))
-            low, best = (low, tried) if at(float(tried)) <= self.target else (tried, best)
-        return best
+        return _first_enough(at, self.target, self.cap.epsilon * _FIRST, self.cap.epsilon) or self.cap.epsilon
 
-    def next_epsilon(self, at: Callable[[float], float], rounds: list[FitRound], rest: Fraction) -> Fraction:
-        """Return the epsilon of the next round, from what is predicted to be enough.
+    def next_epsilon(self, at: Callable[[Fraction], float], rounds: list[FitRound], rest: Fraction) -> Fraction | None:
+        """Return the epsilon of the next round, from what is predicted to be enough; None if no more can be charged."""
+        last = rounds[-1].epsilon
+        found = _first_enough(at, self.target, last * _STEP, min(rest, last * _FAR), _REPEATS)
+        if found is None:
+            found = _rounded(last * _SHORT) if last * _FAR < rest else rest
+        elif 2 * self.cap.amount(min(found, rest)) > self.cap.amount(rest):
+            found *= _LAST_STEP
+        found = rest if len(rounds) == _ROUNDS - 1 else min(found, rest)
+        while not self.is_charged_alike(found):
+            if found == rest:
+                return None
+            found = min(found * _STEP, rest)
+        return found
 
-        A prediction over more than a factor of twenty is often wrong, so the next round then is a step on the way.
-        """
-        last, before = rounds[-1].epsilon, rounds[-2].epsilon if len(rounds) > 1 else 0
-        least = _LEAST_GROWTH if last > before * _LEAST_STEP else _LEAST_STEP
-        low, high = math.log(last * Fraction(least)), math.log(rest)
-        if low >= high:
-            return rest
-        growth = math.exp(_predict(at, math.log(last), self.target * _AIM, low, high)) / float(last)
-        growth = min(max(growth / _SHORT, _LEAST_STEP), _MOST_GROWTH) if growth > _FAR else growth**_CAUTION
-        found = _rounded(float(last) * growth)
-        if 2 * self.cap.amount(min(found, rest)) > self.cap.amount(rest):
-            found = found * _LAST_STEP  # no round could follow
-        return min(rest, found)
+    def is_charged_alike(self, epsilon: Fraction) -> bool:
+        """Whether a round is charged in the rho of the search: some estimators change their noise with epsilon."""
+        facts = replace(self.facts, epsilon=epsilon, warnings=[])
+        return self.cap.kind is None or clone(self.estimator).set_params(epsilon=epsilon)._first_plan(facts)[1] == self.cap.kind
 
 
-def _rounded(epsilon: float) -> Fraction:
+def _rounded(epsilon: Fraction) -> Fraction:
     """Return an epsilon as a short decimal, for the ledger."""
-    return Fraction(f"{epsilon:.3g}")
+    return Fraction(f"{float(epsilon):.3g}")
 
 
-def _power_law(rounds: list[FitRound]) -> Callable[[float], float]:
+def _first_enough(at: Callable[[Fraction], float], target: float, low: Fraction, high: Fraction, repeats: int = 1) -> Fraction | None:
+    """Return the first rung below `high` where each error meets the target, or None; errors may rise in between, where sizes change."""
+    while low < high:
+        low = _rounded(low)
+        if all(at(low) <= target for _ in range(repeats)):
+            return low
+        low *= _STEP
+    return None
+
+
+def _power_law(rounds: list[FitRound]) -> Callable[[Fraction], float]:
     """Return the error by epsilon on a line through the last two rounds, on logarithmic scales; in inverse proportion after the first."""
     (*_, before, last), power = [rounds[0], *rounds], -1.0
     if min(last.error, before.error) > 0 and last.epsilon > before.epsilon:
         power = min(max(math.log(last.error / before.error) / math.log(last.epsilon / before.epsilon), -1.0), -0.25)
-    return lambda epsilon: last.error * (epsilon / float(last.epsilon)) ** power
+    return lambda epsilon: last.error * float(epsilon / last.epsilon) ** power
 
 
-def _predict(at: Callable[[float], float], start: float, target: float, low: float, high: float) -> float:
-    """Return the logarithm of the epsilon whose simulated error is the target, by secants on logarithmic scales.
-
-    It starts where the last round was. Where an error is 0, epsilon is doubled.
-    """
-    x, y, slope, goal, before = start, math.inf, -0.5, math.log(target), start
-    for step in range(_SIMULATED + 1):
-        if step:
-            x = min(max(x + (goal - y) / slope, low), high)
-        value = at(math.exp(x))
-        if not 0 < value < math.inf:
-            return min(max(start + math.log(2), low), high)
-        if step and x != before:
-            slope = min(max((math.log(value) - y) / (x - before), -2.0), -0.1)
-        before, y = x, math.log(value)
-        is_outside = step and ((x >= high and y > goal) or (x <= low and y <= goal))
-        if is_outside or abs(y - goal) < _CLOSE:
-            break
-    return min(max(x + (goal - y) / slope, low), high)
-
-
-def _error_of(estimator: PrivateEstimator, error: object, statistic: object, level: object) -> ErrorOfModel | None:
-    """Return the function of a model that an error is, None for TV2 by simulation; or refuse it."""
-    kind, has_schema = type(estimator).__name__, "schema" in estimator.get_params(deep=False)
-    name = error if callable(error) else check_choice("error", error, ERRORS, " or a function of the fitted model")
+def _error_of(estimator: PrivateEstimator, error: object, statistic: object, level: object) -> tuple[str, ErrorOfModel | None]:
+    """Return the kind of an error and the function of a model that it is, None for TV2 by simulation; or refuse it."""
+    has_schema = "schema" in estimator.get_params(deep=False)
+    name = "" if callable(error) else check_choice("error", error, ERRORS, " or a function of the fitted model")
     if name == "auto":
         name = "pairs" if has_schema else "wasserstein"
     if name == "width" and not (callable(statistic) and is_real(level) and 0 < level < 1):
@@ -286,26 +268,18 @@ def _error_of(estimator: PrivateEstimator, error: object, statistic: object, lev
         )
     if name != "width" and statistic is not None:
         raise ValueError(f"statistic must be None unless error is 'width', got error={short_repr(error)}; a function needs no statistic.")
-    can = {"width": hasattr(estimator, "interval"), "pairs": has_schema}
-    if not callable(name) and not can.get(name, hasattr(type(estimator), "expected_error_")):
+    can = {"": True, "width": hasattr(estimator, "interval"), "pairs": has_schema}
+    if not can.get(name, hasattr(type(estimator), "expected_error_")):
+        kind = type(estimator).__name__
         raise ValueError(f"error must be one that {kind} has, got {short_repr(error)}; give a function of the fitted model.")
-    if name == "pairs":
-        return None
     if name == "width":
-        return partial(_checked, lambda model: _width(model, statistic, level))
-    return partial(_checked, name if callable(name) else attrgetter(_ATTRIBUTES[name]))
+        return name, partial(_width, statistic, level)
+    return name, error if callable(error) else attrgetter(_ATTRIBUTES[name]) if name in _ATTRIBUTES else None
 
 
-def _width(model: BaseEstimator, statistic: object, level: object) -> float:
+def _width(statistic: object, level: object, model: BaseEstimator) -> float:
     interval = model.interval(statistic, level, random_state=0)  # no noise: rows of a released model
     return float(np.max(np.asarray(interval.high) - np.asarray(interval.low)))
-
-
-def _checked(error: Callable[[Any], Any], model: BaseEstimator) -> float:
-    value = error(model)
-    if not is_real(value) or not value >= 0:
-        raise ValueError(f"error must give a number of at least 0 of every fitted model, got {short_repr(value)}; try it on a model.")
-    return float(value)
 
 
 def fit_to_error(
@@ -327,14 +301,13 @@ def fit_to_error(
     Parameters
     ----------
     estimator : estimator
-        An unfitted private estimator, no stream. Its ``epsilon`` is ignored; its ``delta`` is that of all rounds together, and its
-        ``accountant`` is charged `max_epsilon` before the first draw.
+        An unfitted private estimator, no stream. Its ``epsilon`` is ignored, its ``delta`` is that of all rounds together.
     X : array-like, data frame or any other table
         The private rows, as `fit` takes them. They are read in each round.
     target : float
         The error that is wanted, in the units of `error`.
     max_epsilon : float
-        The cap, and the promise: finite.
+        The cap, and the promise: finite, and charged before the first draw.
     error : {"auto", "bound", "wasserstein", "pairs", "width"} or callable, default="auto"
         "bound": ``error_bound_``, a proved bound on the expected W1 distance. "wasserstein": ``expected_error_``, an estimate of it.
         "pairs": total variation of pairs of columns between rows and a sample, by fits to rows of the released model. "width": of the
@@ -350,7 +323,8 @@ def fit_to_error(
     Returns
     -------
     result : ErrorFit
-        Its `model`, `error`, `rounds`, and what was charged; print it.
+        Its `model`, `error`, `rounds`, and what was charged; print it. If the target is not reached, the model is the last one, and a
+        `BudgetWarning` says what was spent.
 
     Raises
     ------
@@ -358,11 +332,6 @@ def fit_to_error(
         If a parameter is out of its domain, or public numbers tell that the target cannot be reached: before anything is charged.
     BudgetExceededError
         If the accountant has less than `max_epsilon` left; nothing is drawn then.
-
-    Warns
-    -----
-    BudgetWarning
-        If the target is not reached. The model is then the last one, with the most epsilon.
 
     See Also
     --------
@@ -372,23 +341,12 @@ def fit_to_error(
     Notes
     -----
     *Privacy.* All rounds together are max_epsilon-differentially private; (max_epsilon, delta) if delta > 0. Whether there is a round, its
-    epsilon, and the error that decides follow from earlier releases and coins: simulations run on rows of a released model. Given all
-    before, a pure round moves the probability of its output by exp(e_k) at most, so all of them by the exponential of the sum, which
-    never exceeds max_epsilon. (For each result its own sum, `spent`, is enough: an ex-post guarantee [1]_.) Where all fits are charged in
-    the rho of one kind of noise, a capped sum of rho is valid however it was chosen [2]_; else each of at most ten rounds has a tenth of
-    delta, and epsilons add. The guide "Fit to an error" has the proofs. It also says why the cap is charged in full, for good: figures
-    for losses that were fixed in advance, such as `risk`, would be wrong for a sum that followed from noise.
+    epsilon, and the error that decides follow from earlier releases and coins. For pure losses the sum over the rounds, `spent`, bounds
+    the loss of this very result; a capped sum of rho is valid however it was chosen; else each of ten rounds has a tenth of delta. The
+    guide "Fit to an error" has the proofs, and says why the cap is charged for good.
 
     *Nothing to search.* Where the error is the same for two made-up tables, it is taken for a public number. Then epsilon is found without
     the rows, and one fit is charged that epsilon, not the cap.
-
-    *Cost.* A target that 1/256 of the cap meets is met by the first round. Tests that read the data double epsilon [3]_.
-
-    References
-    ----------
-    .. [1] Ligett, Neel, Roth, Waggoner, Wu (2017), "Accuracy first: selecting a differential privacy level for accuracy-constrained ERM".
-    .. [2] Whitehouse, Ramdas, Rogers, Wu (2023), "Fully-adaptive composition in differential privacy".
-    .. [3] Ghazi, Kamath, Knop, Kumar, Manurangsi, Zhang (2025), "Private hyperparameter tuning with ex-post guarantee".
 
     Examples
     --------
@@ -409,7 +367,9 @@ def fit_to_error(
     most = Fraction(check_epsilon(max_epsilon))
     search, shared, protected = _prepare(estimator, X, target, most, (error, statistic, level), unit)
     if (known := search.public_epsilon()) is not None:
-        return _fit_once(search, known)
+        own = PrivacyAccountant(known, search.cap.delta, neighboring=estimator.neighboring) if shared is None else shared
+        model = search.fit_rows(known, search.cap.delta, own)
+        return _result(search, model, [FitRound(known, search.cap.delta, search.error_of(model))], model.accountant_, known)
     cap = search.cap
     whole = PrivacyAccountant(cap.epsilon, cap.delta, neighboring=estimator.neighboring, unit=protected) if shared is None else shared
     account = whole.child(cap.epsilon, cap.delta, name=f"fit_to_error of {type(estimator).__name__}", rho=cap.kind, unit=protected)
@@ -418,9 +378,7 @@ def fit_to_error(
     finally:
         account.close()
     _charge_model(model, cap, rounds[-1], protected)
-    is_reached = _warn_unless_reached(target, rounds, cap.epsilon)
-    facts = target, rounds[-1].error, is_reached, False
-    return ErrorFit(model, *facts, cap.epsilon, cap.delta, cap.spent(rounds), tuple(rounds), account)
+    return _result(search, model, rounds, account)
 
 
 def _prepare(
@@ -429,49 +387,45 @@ def _prepare(
     """Check all that can be checked, read the rows once, and decide by public plans how rounds are charged."""
     check_neighboring(estimator.neighboring)
     delta = check_delta(estimator.delta)
-    of_model = _error_of(estimator, *error)
+    kind_of_error, of_model = _error_of(estimator, *error)
     seeds = np.random.RandomState() if estimator.random_state is None else check_seed(estimator.random_state)
     blank = clone(estimator).set_params(epsilon=epsilon)
     shared = blank._check_privacy_parameters()
     protected = blank._privacy_unit(unit, shared)
     with np.errstate(all="ignore"):
         _, facts = blank._open_rows(X, unit, make_stream(None), None)
-    ladder = [epsilon / 2**k for k in range(9) if 2**k <= 1 / _FIRST]
-    plans = [blank._first_plan(replace(facts, epsilon=each, warnings=[])) for each in [*ladder, epsilon * _FIRST]]
+    plans = [blank._first_plan(replace(facts, epsilon=epsilon / 2**k, warnings=[])) for k in range(9)]  # down to the first round
     kinds = {rho for _, rho in plans}
     delta = delta if any(plan.spends_delta for plan, _ in plans) else Fraction(0)
     kind = kinds.pop() if delta and len(kinds) == 1 else None
-    cap = _Cap(epsilon, delta, kind)
-    may_be_public = unit is None and (error[0] == "bound" or callable(error[0]))
-    return _Search(estimator, X, unit, of_model, may_be_public, error[0] != "width", target, cap, facts, seeds), shared, protected
+    return _Search(estimator, X, unit, kind_of_error, of_model, target, _Cap(epsilon, delta, kind), facts, seeds), shared, protected
 
 
 def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[FitRound]]:
     cap, rounds = search.cap, list[FitRound]()
-    epsilon, delta = cap.epsilon * _FIRST, cap.delta_of_round
-    while True:
-        rest = cap.rest(rounds)
-        epsilon = rest if len(rounds) == _ROUNDS - 1 else min(epsilon, rest)
-        hand = account.child(epsilon, delta, name=f"round {len(rounds) + 1}", rho=cap.kind)
+    epsilon: Fraction | None = cap.epsilon * _FIRST
+    while epsilon is not None:
+        hand = account.child(epsilon, cap.delta_of_round, name=f"round {len(rounds) + 1}", rho=cap.kind)
         with warnings.catch_warnings(record=True) as issued:  # only those of the last round say something about the result
             warnings.simplefilter("always")
-            model = search.fit_rows(epsilon, delta, hand)
+            model = search.fit_rows(epsilon, cap.delta_of_round, hand)
         hand.close()
         at = None
-        if search.is_simulated and hasattr(model, "sample"):  # its rows were released, so fits to them are post-processing
+        if search.kind != "width" and hasattr(model, "sample"):  # its rows were released, so fits to them are post-processing
             rows = model.sample(random_state=int(search.seeds.randint(_SEEDS)))
-            at = partial(search.error_at, rows, getattr(model, "schema_", {}), delta)
-        error = at(float(epsilon)) if at and search.error is None else search.error(model)  # type: ignore[misc]
-        rounds.append(FitRound(epsilon, delta, error))
+            at = partial(search.error_at, rows, getattr(model, "schema_", {}), cap.delta_of_round)
+        error = search.error_of(model) if search.error else float(np.mean([at(epsilon) for _ in range(_REPEATS)]))  # type: ignore[misc]
+        rounds.append(FitRound(epsilon, cap.delta_of_round, error))
         rest = cap.rest(rounds)
-        if rounds[-1].error <= search.target or rest <= epsilon or len(rounds) == _ROUNDS:
-            for each in issued:
-                warn(str(each.message), each.category)
-            return model, rounds
+        if error <= search.target or rest <= epsilon or len(rounds) == _ROUNDS:
+            break
         try:
             epsilon = search.next_epsilon(at or _power_law(rounds), rounds, rest)
         except Exception:  # released rows may be such that a fit refuses them; what is spent is spent, so the search goes on
             epsilon = search.next_epsilon(_power_law(rounds), rounds, rest)
+    for each in issued:
+        warn(str(each.message), each.category)
+    return model, rounds
 
 
 def _charge_model(model: PrivateEstimator, cap: _Cap, last: FitRound, unit: Unit) -> None:
@@ -485,23 +439,15 @@ def _charge_model(model: PrivateEstimator, cap: _Cap, last: FitRound, unit: Unit
     model.accountant_ = record
 
 
-def _warn_unless_reached(target: float, rounds: list[FitRound], epsilon: Fraction) -> bool:
-    if rounds[-1].error <= target:
-        return True
-    warn(
-        f"target={target:g} is not reached with epsilon={float(epsilon):g}, which is spent: after {len(rounds)} rounds the error is "
-        f"{rounds[-1].error:.4g}; plan for more rows, or a larger error.",
-        BudgetWarning,
-    )
-    return False
-
-
-def _fit_once(search: _Search, epsilon: Fraction) -> ErrorFit:
-    """Fit with an epsilon that follows from public numbers, as any fit."""
-    delta, shared = search.cap.delta, search.estimator.accountant
-    own = PrivacyAccountant(epsilon, delta, neighboring=search.estimator.neighboring) if shared is None else shared
-    model = search.fit_rows(epsilon, delta, own)
-    assert search.error is not None
-    rounds = [FitRound(epsilon, delta, search.error(model))]
-    facts = search.target, rounds[0].error, _warn_unless_reached(search.target, rounds, epsilon), True
-    return ErrorFit(model, *facts, epsilon, delta, epsilon, tuple(rounds), model.accountant_)
+def _result(search: _Search, model: Any, rounds: list[FitRound], account: PrivacyAccountant, public: Fraction | None = None) -> ErrorFit:
+    """Return the result, and warn if the target is not reached; a public epsilon was charged alone."""
+    cap, error = search.cap, rounds[-1].error
+    charged, spent = (cap.epsilon, cap.spent(rounds)) if public is None else (public, public)
+    if error > search.target:
+        warn(
+            f"target={search.target:g} is not reached with epsilon={float(charged):g}, which is spent: after {len(rounds)} rounds the "
+            f"error is {error:.4g}; plan for more rows, or a larger error.",
+            BudgetWarning,
+        )
+    is_reached, is_public = error <= search.target, public is not None
+    return ErrorFit(model, search.target, error, is_reached, is_public, charged, cap.delta, spent, tuple(rounds), account)
