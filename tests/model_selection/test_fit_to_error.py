@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 from internals import _Search
 from laws import kept_beside_answers, refuses
+from sklearn.base import clone
 
 from skdpsynth import PrivacyAccountant, PrivatePCA, load
+from skdpsynth.auditing import audit_epsilon, worst_case_neighbors
 from skdpsynth.exceptions import BudgetExceededError, BudgetWarning
+from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.model_selection import fit_to_error
 from skdpsynth.privacy import epsilon_of_rho
 from skdpsynth.synthesis import LatentFactorSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism
@@ -45,8 +48,14 @@ def points(**params):
 
 
 def inverse_epsilon(model):
-    """An error that hardly depends on the rows, but enough not to be public."""
+    """An error that hardly depends on the rows, but enough not to be public. Without simulations rounds follow a power law, faster."""
+    assert model.random_state is None
     return 1 / float(model.epsilon) + 1e-9 * float(np.asarray(model.sample(50, random_state=0), dtype=float).mean())
+
+
+def sampled(model):
+    """An error that follows from the rows of a model, which only answers decide."""
+    return float(np.asarray(model.sample(50, random_state=0), dtype=float).mean()) / (5 * float(model.epsilon))
 
 
 def search(estimator=None, X=None, target=0.05, max_epsilon=4, error="bound", **params):
@@ -109,29 +118,116 @@ def test_rounds_in_rho_may_use_all_of_the_cap():
 
 
 @pytest.mark.parametrize(
-    ("model", "X", "others", "error"),
+    ("model", "X", "others", "error", "target"),
     [
-        (points(random_state=0), rows(200), [np.ones((200, 1)), np.zeros((200, 1))], "bound"),
+        (points(random_state=0), rows(200), [np.ones((200, 1)), np.zeros((200, 1))], "bound", 0.2),
         (
             LatentFactorSynthesizer(SCHEMA, n_factors=1, random_state=0),
             table(200),
             [np.zeros((200, 2), dtype=int), np.ones((200, 2), dtype=int)],
             "pairs",
+            0.2,
+        ),
+        *(
+            (
+                LatentFactorSynthesizer(WIDE, delta=1e-6, strategy=strategy, n_factors=1, random_state=0),
+                wide_table(),
+                [1 - wide_table()],
+                sampled,
+                4.0,
+            )
+            for strategy in ("marginals", "scores")
         ),
     ],
+    ids=["pure", "pairs", "rho", "delta"],
 )
-def test_only_answers_decide_how_many_rounds_there_are_and_what_they_cost(model, X, others, error, door):
+def test_only_answers_decide_how_many_rounds_there_are_and_what_they_cost(model, X, others, error, target, door):
     """A replay: other tables that get the same answers lead to the same rounds, errors, model and ledger."""
     seen = []
 
     def fit(rows):
-        found = search(model, rows, target=0.2, max_epsilon=2, error=error)
+        found = search(model, rows, target=target, max_epsilon=2, error=error)
         seen.append((found.rounds, found.spent, found.is_reached))
         return found.model
 
     # Simulated fits pass the same door, and are seeded: their answers are replayed too.
     assert kept_beside_answers(fit, X, others, door) == []
-    assert seen[0] == seen[1] == seen[2]
+    assert len(seen[0][0]) > 1
+    assert all(each == seen[0] for each in seen)
+
+
+FIT = _Search.fit_rows
+
+
+def overspend(search, epsilon, delta, accountant):
+    """Show a fit with eight times the epsilon that is charged."""
+    model = FIT(search, epsilon, delta, accountant)
+    model.measure_ = clone(search.estimator).set_params(epsilon=8 * epsilon).fit(search.X).measure_
+    return model
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("reads", "fit", "is_sound"),
+    [(False, FIT, True), (False, overspend, False), (True, FIT, False)],
+    ids=["honest", "rounds cost more than their charge", "the stop reads the rows"],
+)
+def test_an_audit_of_all_rounds_finds_faults_and_nothing_else(reads, fit, is_sound, monkeypatch):
+    monkeypatch.setattr(_Search, "fit_rows", fit)
+    model = points(strategy="optimal", depth=1)
+    X, neighbor = worst_case_neighbors(model, 20)
+
+    def run(table):
+        weights = []
+
+        def error(model):
+            assert model.random_state is None, "a simulation: without them rounds follow a power law, which is faster"
+            weights.append(float(model.measure_.weights[0]))
+            return 0.0 if reads and np.array_equal(table, X) else 1 + weights[-1]
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = search(model, table, 0.5, 1, error)
+        return np.array([len(found.rounds), float(found.spent), *(weights + [0.0] * 10)[:10]])
+
+    found = audit_epsilon(run, X, neighbor, n_trials=400, epsilon=1.0, confidence=1 - 1e-9, random_state=0)
+    assert (found.epsilon_lower <= 1) == is_sound
+
+
+@pytest.mark.must
+def test_a_search_that_is_interrupted_has_charged_its_cap_and_can_be_run_again():
+    shared, model, rounds = PrivacyAccountant(10), points(), []
+    model.set_params(accountant=shared)
+
+    def interrupted(fitted):
+        if fitted.random_state is None:
+            rounds.append(fitted)
+        if len(rounds) == 2:
+            raise KeyboardInterrupt
+        return fitted.error_bound_
+
+    with pytest.raises(KeyboardInterrupt):
+        search(model, error=interrupted)
+    assert shared.spent == 4
+    assert not hasattr(model, "accountant_")
+    assert search(model).is_reached
+    assert shared.spent == 8
+
+
+def test_rounds_that_would_be_charged_in_another_way_are_left_out(monkeypatch):
+    """The kind of rho is asked of a ladder of epsilons; an estimator may change its noise in between."""
+    first_plan = PrivateEstimator._first_plan
+
+    def changing(self, facts):
+        plan, kind = first_plan(self, facts)
+        return plan, None if 0.27 < facts.epsilon < 0.49 else kind
+
+    monkeypatch.setattr(PrivateEstimator, "_first_plan", changing)
+    model = LatentFactorSynthesizer(WIDE, delta=1e-6, n_factors=1)
+    found = search(model, wide_table(), target=2.6, max_epsilon=1, error=inverse_epsilon)
+    assert found.is_reached
+    assert all(entry.loss.gaussian for entry in found.accountant.ledger)
+    assert not any(0.27 < each.epsilon < 0.49 for each in found.rounds)
 
 
 def test_simulations_never_read_the_private_rows(monkeypatch):
