@@ -42,8 +42,8 @@ _REPEATS = 5  # simulated fits that must all meet the target: to just miss it co
 _SEEDS = 2**31
 _LEAST_CAP, _MOST_CAP, _LEAST_EPSILON, _LEAST_TARGET = 1e-6, 1e6, Fraction(1, 10**9), 1e-300
 _KEPT_BACK = Fraction(1, 10**8)  # of rho, for the rounding of conversions
-_REST = "other rounds of fit_to_error, and the rest of its cap"
-_REMARK = "one of several fits of fit_to_error, which cost its max_epsilon together"
+_REST = "the rest of the cap, which fit_to_error did not need"
+_REMARK = "all rounds of fit_to_error, of which the model is the last"
 ERRORS = ("auto", "bound", "wasserstein", "pairs", "width")
 _ATTRIBUTES = {"bound": "error_bound_", "wasserstein": "expected_error_"}
 
@@ -66,21 +66,17 @@ class ErrorFit(Result):
     Attributes
     ----------
     model : estimator
-        The last one that was fitted. Its `accountant_` has the whole cost, that of the other rounds too.
+        The last one that was fitted. Its `accountant_` has the whole cost, with all rounds.
     target, error : float
         The error asked for, and the one that the model tells of itself.
-    is_reached : bool
-        Whether `error` is at most `target`.
-    is_public : bool
-        Whether public numbers alone told the error, so that nothing was searched and only `spent` was charged.
+    is_reached, is_public : bool
+        Whether `error` is at most `target`; whether public numbers alone told it, so that nothing was searched, and one fit charged.
     epsilon, delta : Fraction
         The charge: the promise for all that was released.
     spent : Fraction
         The epsilon that the rounds used. With pure losses it bounds the privacy loss of this very result; with a delta it is no guarantee.
     rounds : tuple of FitRound
         Each with `epsilon`, `delta` and `error`.
-    accountant : PrivacyAccountant
-        Record of the rounds.
 
     See Also
     --------
@@ -96,7 +92,6 @@ class ErrorFit(Result):
     delta: Fraction
     spent: Fraction
     rounds: tuple[FitRound, ...]
-    accountant: PrivacyAccountant
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return the rows of `to_frame` as a list of dicts, without pandas: one for each round."""
@@ -133,23 +128,16 @@ class _Cap:
     def amount(self, epsilon: Fraction) -> Fraction:
         return Fraction(rho_of_epsilon(epsilon, self.delta, gaussian=self.kind == "gaussian")) if self.kind else epsilon
 
-    def spent(self, rounds: list[FitRound]) -> Fraction:
-        return self._epsilon(sum((self.amount(each.epsilon) for each in rounds), Fraction(0)))
+    def left(self, charged: list[Fraction]) -> Fraction:
+        return self.amount(self.epsilon) - sum(map(self.amount, charged))
 
-    def rest(self, rounds: list[FitRound]) -> Fraction:
+    def rest(self, charged: list[Fraction]) -> Fraction:
         """Return the epsilon of a round that takes all that is left, or 0."""
-        most = self.amount(self.epsilon) * (1 - _KEPT_BACK if self.kind else 1)
-        left = most - sum(self.amount(each.epsilon) for each in rounds)
-        return self._epsilon(left) if left > most * _KEPT_BACK else Fraction(0)
+        kept_back = self.amount(self.epsilon) * (_KEPT_BACK if self.kind else 0)
+        left = self.left(charged) - kept_back
+        return self.to_epsilon(left) if left > kept_back else Fraction(0)
 
-    def beside(self, epsilon: Fraction) -> PrivacyLoss:
-        """Return the loss of all but one round."""
-        left = self.amount(self.epsilon) - self.amount(epsilon)
-        if self.kind:
-            return PrivacyLoss(rho=left, gaussian=self.kind == "gaussian")
-        return PrivacyLoss(left, self.delta - self.delta_of_round)
-
-    def _epsilon(self, amount: Fraction) -> Fraction:
+    def to_epsilon(self, amount: Fraction) -> Fraction:
         return Fraction(epsilon_of_rho(amount, self.delta, gaussian=self.kind == "gaussian")) if self.kind else amount
 
 
@@ -233,8 +221,7 @@ class _Search:
 
 
 def _rounded(epsilon: Fraction) -> Fraction:
-    """Return an epsilon as a short decimal, for the ledger."""
-    return Fraction(f"{float(epsilon):.3g}")
+    return Fraction(f"{float(epsilon):.3g}")  # a short decimal, for the ledger
 
 
 def _first_enough(at: Callable[[Fraction], float], target: float, low: Fraction, high: Fraction, repeats: int = 1) -> Fraction | None:
@@ -369,16 +356,25 @@ def fit_to_error(
     if (known := search.public_epsilon()) is not None:
         own = PrivacyAccountant(known, search.cap.delta, neighboring=estimator.neighboring) if shared is None else shared
         model = search.fit_rows(known, search.cap.delta, own)
-        return _result(search, model, [FitRound(known, search.cap.delta, search.error_of(model))], model.accountant_, known)
-    cap = search.cap
-    whole = PrivacyAccountant(cap.epsilon, cap.delta, neighboring=estimator.neighboring, unit=protected) if shared is None else shared
-    account = whole.child(cap.epsilon, cap.delta, name=f"fit_to_error of {type(estimator).__name__}", rho=cap.kind, unit=protected)
+        return _result(search, model, [FitRound(known, search.cap.delta, search.error_of(model))], [known], is_public=True)
+    cap, charged = search.cap, list[Fraction]()
+    name = f"fit_to_error of {type(estimator).__name__}"
+    if shared is None:
+        whole = PrivacyAccountant(cap.epsilon, cap.delta, neighboring=estimator.neighboring, unit=protected)
+    else:
+        whole = shared.child(cap.epsilon, cap.delta, name=name, rho=cap.kind, unit=protected)
+    account = whole.child(cap.epsilon, cap.delta, name=name, rho=cap.kind, unit=protected)  # the cap is one line of the model's ledger too
     try:
-        model, rounds = _run_rounds(search, account)
+        model, rounds = _run_rounds(search, account, charged)
     finally:
+        if left := cap.left(charged):  # for good: sums that followed from noise are no promise
+            pure = PrivacyLoss(left) if cap.kind is None else None
+            account.spend(pure or PrivacyLoss(rho=left, gaussian=cap.kind == "gaussian"), name=_REST)
         account.close()
-    _charge_model(model, cap, rounds[-1], protected)
-    return _result(search, model, rounds, account)
+        whole.close()
+    whole.remark = _REMARK
+    model.accountant_ = whole.record()
+    return _result(search, model, rounds, charged)
 
 
 def _prepare(
@@ -401,10 +397,11 @@ def _prepare(
     return _Search(estimator, X, unit, kind_of_error, of_model, target, _Cap(epsilon, delta, kind), facts, seeds), shared, protected
 
 
-def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[FitRound]]:
+def _run_rounds(search: _Search, account: PrivacyAccountant, charged: list[Fraction]) -> tuple[Any, list[FitRound]]:
     cap, rounds = search.cap, list[FitRound]()
     epsilon: Fraction | None = cap.epsilon * _FIRST
     while epsilon is not None:
+        charged.append(epsilon)
         hand = account.child(epsilon, cap.delta_of_round, name=f"round {len(rounds) + 1}", rho=cap.kind)
         with warnings.catch_warnings(record=True) as issued:  # only those of the last round say something about the result
             warnings.simplefilter("always")
@@ -416,7 +413,7 @@ def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[
             at = partial(search.error_at, rows, getattr(model, "schema_", {}), cap.delta_of_round)
         error = search.error_of(model) if search.error else float(np.mean([at(epsilon) for _ in range(_REPEATS)]))  # type: ignore[misc]
         rounds.append(FitRound(epsilon, cap.delta_of_round, error))
-        rest = cap.rest(rounds)
+        rest = cap.rest(charged)
         if error <= search.target or rest <= epsilon or len(rounds) == _ROUNDS:
             break
         try:
@@ -428,26 +425,15 @@ def _run_rounds(search: _Search, account: PrivacyAccountant) -> tuple[Any, list[
     return model, rounds
 
 
-def _charge_model(model: PrivateEstimator, cap: _Cap, last: FitRound, unit: Unit) -> None:
-    """Give a model a ledger that has the cost of all rounds beside its own releases, so that nobody takes it for a fit alone."""
-    record = PrivacyAccountant(cap.epsilon, cap.delta, neighboring=model.neighboring, unit=unit)
-    record._planned, record.remark = True, _REMARK  # the account of the rounds was the filter; this only repeats its sum
-    record.import_record(model.accountant_)
-    if last.epsilon < cap.epsilon:
-        record.spend(cap.beside(last.epsilon), name=_REST)
-    record.close()
-    model.accountant_ = record
-
-
-def _result(search: _Search, model: Any, rounds: list[FitRound], account: PrivacyAccountant, public: Fraction | None = None) -> ErrorFit:
+def _result(search: _Search, model: Any, rounds: list[FitRound], charged: list[Fraction], is_public: bool = False) -> ErrorFit:
     """Return the result, and warn if the target is not reached; a public epsilon was charged alone."""
-    cap, error = search.cap, rounds[-1].error
-    charged, spent = (cap.epsilon, cap.spent(rounds)) if public is None else (public, public)
-    if error > search.target:
+    error, is_reached = rounds[-1].error, rounds[-1].error <= search.target
+    spent = search.cap.to_epsilon(search.cap.amount(search.cap.epsilon) - search.cap.left(charged)) if not is_public else charged[0]
+    cost = spent if is_public else search.cap.epsilon
+    if not is_reached:
         warn(
-            f"target={search.target:g} is not reached with epsilon={float(charged):g}, which is spent: after {len(rounds)} rounds the "
+            f"target={search.target:g} is not reached with epsilon={float(cost):g}, which is spent: after {len(rounds)} rounds the "
             f"error is {error:.4g}; plan for more rows, or a larger error.",
             BudgetWarning,
         )
-    is_reached, is_public = error <= search.target, public is not None
-    return ErrorFit(model, search.target, error, is_reached, is_public, charged, cap.delta, spent, tuple(rounds), account)
+    return ErrorFit(model, search.target, error, is_reached, is_public, cost, search.cap.delta, spent, tuple(rounds))

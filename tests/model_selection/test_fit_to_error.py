@@ -17,6 +17,7 @@ from skdpsynth.exceptions import BudgetExceededError, BudgetWarning
 from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.model_selection import fit_to_error
 from skdpsynth.privacy import epsilon_of_rho
+from skdpsynth.report import card
 from skdpsynth.synthesis import LatentFactorSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism
 
 pytestmark = [
@@ -62,6 +63,11 @@ def search(estimator=None, X=None, target=0.05, max_epsilon=4, error="bound", **
     return fit_to_error(estimator or points(), rows() if X is None else X, target=target, max_epsilon=max_epsilon, error=error, **params)
 
 
+def lines(found):
+    """The charges of the rounds."""
+    return [entry for entry, _ in found.model.accountant_.lines() if entry.name.startswith("round ")]
+
+
 @RELATIONS
 def test_the_cap_is_charged_first_and_in_full_and_the_rounds_share_it(relation):
     shared = PrivacyAccountant(10, neighboring=relation)
@@ -69,8 +75,13 @@ def test_the_cap_is_charged_first_and_in_full_and_the_rounds_share_it(relation):
     assert found.is_reached
     assert found.error == found.model.error_bound_ <= 0.05
     assert (shared.spent, found.epsilon, found.model.accountant_.spent) == (4, 4, 4)
-    assert found.spent == sum(each.epsilon for each in found.rounds) == found.accountant.spent < 4
-    assert [each.loss.epsilon for each in found.accountant.ledger] == [each.epsilon for each in found.rounds]
+    assert found.spent == sum(each.epsilon for each in found.rounds) < 4
+    assert [each.loss.epsilon for each in lines(found)] == [each.epsilon for each in found.rounds]
+    once = PrivacyAccountant(4, neighboring=relation)
+    once.spend(4, name="a fit")
+    for record in (shared.record(), found.model.accountant_):  # no figure follows from what the rounds used
+        assert record.epsilon_at(1e-9) == 4
+        assert record.risk() == once.risk()
     assert all(before.error > 0.05 for before in found.rounds[:-1])
     assert len(found.rounds) > 1
     with pytest.raises(BudgetExceededError):
@@ -82,7 +93,7 @@ def test_a_target_out_of_reach_is_said_and_has_spent_the_cap():
     with pytest.warns(BudgetWarning, match=r"target=0\.0001 is not reached with epsilon=1,"):
         found = search(target=1e-4, max_epsilon=1)
     assert not found.is_reached
-    assert (found.spent, found.epsilon, found.accountant.spent) == (1, 1, 1)
+    assert (found.spent, found.epsilon, found.model.accountant_.spent) == (1, 1, 1)
     assert found.rounds[-1].epsilon == max(each.epsilon for each in found.rounds)
 
 
@@ -97,9 +108,8 @@ def test_rounds_add_up_to_the_promise_in_rho_and_with_a_delta(delta, strategy):
     assert shared.spent_delta <= Fraction(str(delta))
     assert found.model.accountant_.spent <= 1
     assert found.model.accountant_.spent_delta <= Fraction(str(delta))
-    assert found.accountant.spent <= 1
     assert found.spent <= 1
-    losses = [each.loss for each in found.accountant.ledger]
+    losses = [each.loss for each in lines(found)]
     if delta and strategy == "marginals":
         assert all(loss.gaussian for loss in losses)
         assert found.spent == epsilon_of_rho(sum(loss.rho for loss in losses), delta, gaussian=True)
@@ -112,7 +122,7 @@ def test_rounds_in_rho_may_use_all_of_the_cap():
     model = LatentFactorSynthesizer(WIDE, delta=1e-6, n_factors=1)
     with pytest.warns(BudgetWarning, match="not reached"):
         found = search(model, wide_table(), target=1e-9, max_epsilon=1, error=inverse_epsilon)
-    assert all(entry.loss.gaussian for entry in found.accountant.ledger)
+    assert all(entry.loss.gaussian for entry in lines(found))
     assert 1 - 1e-6 < found.spent <= 1
     assert found.model.accountant_.spent <= 1
 
@@ -226,7 +236,7 @@ def test_rounds_that_would_be_charged_in_another_way_are_left_out(monkeypatch):
     model = LatentFactorSynthesizer(WIDE, delta=1e-6, n_factors=1)
     found = search(model, wide_table(), target=2.6, max_epsilon=1, error=inverse_epsilon)
     assert found.is_reached
-    assert all(entry.loss.gaussian for entry in found.accountant.ledger)
+    assert all(entry.loss.gaussian for entry in lines(found))
     assert not any(0.27 < each.epsilon < 0.49 for each in found.rounds)
 
 
@@ -285,9 +295,9 @@ def test_widths_of_intervals_and_functions_of_a_model_are_targets(monkeypatch):
 def test_units_are_protected_in_every_round():
     labels = np.repeat(np.arange(500), 4)
     found = search(points(max_rows_per_unit=2), target=0.2, unit=labels)
-    assert str(found.accountant.unit) == "given labels, at most 2 rows"
+    assert str(found.model.accountant_.unit) == "given labels, at most 2 rows"
     assert {entry.unit for entry in found.model.accountant_.ledger} == {"given labels, at most 2 rows"}
-    assert found.accountant.spent == found.spent <= 4
+    assert found.spent <= found.model.accountant_.spent == 4
 
 
 def test_the_model_can_be_saved_and_keeps_its_whole_cost_but_is_not_fitted_again_unnoticed(tmp_path):
@@ -298,6 +308,12 @@ def test_the_model_can_be_saved_and_keeps_its_whole_cost_but_is_not_fitted_again
     assert "fit_to_error" in repr(loaded.accountant_)
     with pytest.raises(BudgetExceededError, match="closed record"):
         found.model.fit(rows())
+
+
+def test_a_card_takes_the_budget_that_the_search_was_charged_to():
+    pytest.importorskip("jinja2")
+    shared = PrivacyAccountant(10)
+    assert "fit_to_error" in card(search(points(accountant=shared)).model, accountant=shared).html
 
 
 def test_a_result_says_what_it_cost():
