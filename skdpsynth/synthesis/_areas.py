@@ -317,7 +317,11 @@ class AreaSynthesizer(PrivateSynthesizer):
         plan, n_groups = check_part(inner.set_params(stratify=chosen), facts.part()), self._n_areas[self._group_level]
         if chosen is None and tree and n_groups > 1 and n_rows >= n_groups * _ROWS_OF_GROUP * least_rows(plan, facts.neighboring):
             with suppress(ValueError):  # more counts than a model may have
-                return check_part(inner.set_params(stratify=tree.levels[-1]), facts)
+                apart = check_part(inner.set_params(stratify=tree.levels[-1]), other := facts.part())
+                # A private number may not choose the kind of noise: what is charged before it is known would not pay for the other kind.
+                if facts.n_samples is not None or (apart.rho, apart.spends_delta) == (plan.rho, plan.spends_delta):
+                    facts.warnings.extend(other.warnings)
+                    return apart
         return check_part(inner.set_params(stratify=chosen), facts)
 
     def _plan_noises(self, share: PrivacyLoss, is_counted: Sequence[bool], relation: str) -> dict[str, Mechanism]:

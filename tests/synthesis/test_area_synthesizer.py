@@ -295,3 +295,16 @@ def test_each_row_of_a_part_is_taken_as_often_as_any_other():
 def test_rows_come_in_no_order():
     towns = model().fit(people(2000)).sample(random_state=0)["town"]
     assert 0.1 < (towns.iloc[:1000] == "Ash").mean() < 0.7
+
+
+@pytest.mark.parametrize(("n_columns", "n_levels", "counts_share"), [(3, 5, 0.68), (3, 5, 0.2), (6, 2, 0.2)])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_a_private_number_of_rows_does_not_choose_the_kind_of_noise(n_columns, n_levels, counts_share, epsilon):
+    """Few rows are found after the charge: then groups are not kept apart, and a delta that was not charged could not be spent."""
+    rng, shared = np.random.default_rng(0), PrivacyAccountant(epsilon, 1e-6, neighboring="add_or_remove_one")
+    table = pd.DataFrame({f"c{place}": rng.integers(0, n_levels, 60) for place in range(n_columns)})
+    schema, places = {name: list(range(n_levels)) for name in table}, Hierarchy(["state"], ["a", "b", "c"])
+    part = LatentFactorSynthesizer(n_factors=1)
+    more = {"neighboring": "add_or_remove_one", "accountant": shared, "synthesizer": part, "counts_share": counts_share}
+    AreaSynthesizer(schema, places, epsilon=epsilon, delta=1e-6, random_state=0, **more).fit(table.assign(state="b"))
+    assert shared.spent == pytest.approx(epsilon)
