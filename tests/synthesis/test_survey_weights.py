@@ -9,9 +9,11 @@ import pandas as pd
 import pytest
 from internals import SurveyWeights, _latent_factor
 from laws import refuses
+from sources import duck
 
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, load
 from skdpsynth.domain import Continuous, Inequality, Schema
+from skdpsynth.federated import Site, Sites
 from skdpsynth.model_selection import plan
 from skdpsynth.report import card
 from skdpsynth.testing import check_synthesizer
@@ -155,8 +157,14 @@ def test_chunks_and_threads_count_as_a_table_does(table):
         np.testing.assert_array_equal(parts.marginals_[columns], counts)
 
 
-def test_a_plan_knows_the_cap(table):
-    assert plan(LatentFactorSynthesizer(SCHEMA, weights="weight", delta=1e-6), n_samples=4000) is not None
+def test_a_database_and_several_sites_sum_as_a_table_does(table):
+    pytest.importorskip("duckdb")
+    sites = Sites({name: Site(rows).answer for name, rows in (("north", table[:1000]), ("south", table[1000:]))}, head=table[:0])
+    whole = fitted(table, epsilon=float("inf"))
+    for rows in (duck(table), sites):
+        parts = fitted(rows, epsilon=float("inf"))
+        for columns, counts in whole.marginals_.items():
+            np.testing.assert_array_equal(parts.marginals_[columns], counts)
 
 
 @pytest.mark.parametrize(
