@@ -107,10 +107,10 @@ class SecretSample:
             raise ValueError(f"design {self.design!r} needs an account under {needed!r}, got {relation!r}; fit under that.")
         if unit is not None:
             raise ValueError(f"A secret sample must be one of rows, got releases that protect {unit}; draw, and fit, rows.")
-        return PrivacyLoss(amplified_epsilon(epsilon, self.rate), self.rate * Fraction(delta))
+        return PrivacyLoss(_amplify(epsilon, self.rate), self.rate * Fraction(delta))
 
 
-def amplified_epsilon(epsilon: Any, rate: Fraction) -> Any:
+def _amplify(epsilon: Any, rate: Fraction) -> Any:
     """Return ``ln(1 + rate (exp(epsilon) - 1))``, rounded up to 15 decimals; never more than epsilon."""
     if epsilon == math.inf or rate == 1:
         return epsilon

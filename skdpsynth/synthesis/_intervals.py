@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,7 +29,7 @@ from skdpsynth.models import (
     threshold_bins,
 )
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, DiscreteMatrixLaplace, RandomBits, Seed, SeededBits
-from skdpsynth.statistics import Aggregator, CellsOf, CodedGram, Coding, Interactions, Marginals, Trees, WeighedSums
+from skdpsynth.statistics import CellsOf, CodedGram, Coding, Interactions, Marginals, Trees, WeighedSums
 from skdpsynth.synthesis._base import default_n_samples
 from skdpsynth.synthesis._latent_planning import GRAM
 from skdpsynth.synthesis._survey import SurveyDesign
@@ -41,7 +40,6 @@ STEPS_OF_REFIT = 400  # of each fit: a re-fit that stops earlier varies less tha
 REFITS = 2  # that are mixed: what more would average out is little against the noise of the tables
 
 _Links = Mapping[Hashable, Link | LevelGroups]
-_Counting = Callable[[Any, Sequence[np.ndarray]], Any]
 _ROWS, _TIMES = 50_000, 20  # of a table on which a statistic is computed: so many times the data, and at most so many, or as the data
 _CELLS = 1 << 25  # of such a table
 _LEAST, _MOST = 8, 10_000  # re-fits
@@ -147,47 +145,39 @@ class ParametricBootstrap:
         Rows are drawn with replacement, independent of each other, so the fitted model has the error of a sample beside that of noise.
         Those of a survey are drawn by their weights, and counted by them. Return the number of rows that the tables tell, too.
         """
-        if self.survey is None:
-            rows, counting = rng.integers(len(codes[0]), size=self.n_samples), _sum_rows
-        else:
-            *codes, weights = codes
-            rows = self.survey.draw(weights, rng)
-            counting = partial(_sum_weighed_rows, weights[rows])
-        return self._count_and_fit([column[rows] for column in cells], [column[rows] for column in codes], counting, bits)
-
-    def _count_and_fit(
-        self, cells: Sequence[np.ndarray], codes: Sequence[np.ndarray], counting: _Counting, bits: RandomBits
-    ) -> tuple[TableModel, float]:
+        rows = rng.integers(len(codes[0]), size=self.n_samples) if self.survey is None else self.survey.draw(codes[-1], rng)
+        drawn = [column[rows] for column in codes]
+        weights = None if self.survey is None else drawn.pop()
         links, sizes = dict(self.model.links), [*self.model.factors[0].sizes.tolist(), len(self.model.weights)]
 
         def release(exact: np.ndarray, name: str) -> np.ndarray:
             return exact + self.noises[name].sample(exact.shape, bits)
 
         for name, link in links.items():
-            own = cells[list(self.model.schema).index(name)]
+            own = [cells[list(self.model.schema).index(name)][rows]]
             if isinstance(link, Link):
                 depth = grids_of(self.model.schema)[name].depth
-                exact = counting(Trees.over([depth]), [own])
+                exact = _sum(Trees.over([depth]), own, weights)
                 levels = exact.levels(release(exact.counts, "counts of cells"))[0]
                 variance = float(self.noises["counts of cells"].variance(1))
                 links[name] = link.reweigh([levels.get(j) for j in range(1, depth + 1)], variance)
             else:
-                counts = counting(Marginals.over([len(link.order) + 1], [(0,)]), [own]).counts[: len(link.order)]
+                counts = _sum(Marginals.over([len(link.order) + 1], [(0,)]), own, weights).counts[: len(link.order)]
                 deviation = float(self.noises["counts of levels"].variance(1)) ** 0.5
                 links[name] = link.reweigh(release(counts, "counts of levels"), deviation)
-        return self._fit(links, self._release_again(codes, sizes, counting, release))
+        return self._fit(links, self._release_again(drawn, weights, sizes, release))
 
     def _release_again(
         self,
         codes: Sequence[np.ndarray],
+        weights: np.ndarray | None,
         sizes: Sequence[int],
-        counting: _Counting,
         release: Callable[[np.ndarray, str], np.ndarray],
     ) -> list[Released]:
         n_columns = len(sizes) - 1
 
         def count(places: Sequence[tuple[int, ...]]) -> Marginals:
-            return counting(Marginals.over(sizes, [(n_columns, *place) for place in places]), codes)
+            return _sum(Marginals.over(sizes, [(n_columns, *place) for place in places]), codes, weights)
 
         if isinstance(self.interactions, CodedGram):
             return [self._noisy_gram(release(self.interactions.query(count(self.pairs), "replace_one").values, GRAM))]
@@ -205,12 +195,8 @@ class ParametricBootstrap:
         return released
 
 
-def _sum_rows(rule: Aggregator, columns: Sequence[np.ndarray]) -> Any:
-    return rule.of(list(columns))
-
-
-def _sum_weighed_rows(weights: np.ndarray, rule: Aggregator, columns: Sequence[np.ndarray]) -> Any:
-    return WeighedSums(rule).of([*columns, weights])
+def _sum(rule: Any, columns: Sequence[np.ndarray], weights: np.ndarray | None) -> Any:
+    return rule.of(list(columns)) if weights is None else WeighedSums(rule).of([*columns, weights])
 
 
 @dataclass(frozen=True, eq=False)
