@@ -25,6 +25,7 @@ from skdpsynth.synthesis._latent_planning import MAX_CODES, least_rows
 from skdpsynth.tables import TableFormat, continue_table, encode, reading_options, start_table
 
 _MOST_COUNTS = 1 << 24  # of the smallest areas
+_MOST_ROWS = 1 << 26
 _MOST_BALANCED = 1 << 26  # pairs of columns in all couples of rows
 _KINDS, _ORDERED = 16, 4  # of a column, and columns by which the rows of a part are ordered
 _ROWS_OF_GROUP = 5  # times the least rows of a table, so many in each group pay for keeping groups apart
@@ -379,6 +380,8 @@ class AreaSynthesizer(PrivateSynthesizer):
 
     @np.errstate(all="ignore")
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> list[np.ndarray]:
+        if n_samples > _MOST_ROWS:
+            raise ValueError(f"n_samples must be at most {_MOST_ROWS}, as rows of areas are drawn together, got {n_samples}; draw fewer.")
         parts, smallest, cells = self._places_of_rows(n_samples, rng)
         drawn = self._draw_parts(np.bincount(parts, minlength=math.prod(self._part_shape)), rng)
         dealt, order = deal_order(drawn, parts, rng), rng.permutation(n_samples)

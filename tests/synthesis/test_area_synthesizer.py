@@ -91,6 +91,11 @@ def test_another_number_of_rows_is_shared_in_proportion_and_adds_up(n_samples):
         assert np.abs(counts_of(sample, level) - fit.counts_[level] * share).max() < most
 
 
+def test_more_rows_than_memory_holds_are_refused():
+    batches = model().fit(people()).sample_batches(1 << 31)
+    refuses(ValueError, "n_samples must be at most 67108864", next, batches)
+
+
 def test_rows_of_an_area_follow_the_model_of_its_group():
     fit = model(epsilon=10.0).fit(people(4000))
     sample = fit.sample(random_state=0)
