@@ -56,6 +56,7 @@ def others():
     return {
         **{f"table-{r}-{d}": (LatentFactorSynthesizer(schema, neighboring=r, delta=d), table) for r in RELATIONS for d in (0, 1e-6)},
         **{f"weights-{r}": (LatentFactorSynthesizer(weighed, weights=4, neighboring=r, delta=1e-6), table) for r in RELATIONS},
+        "weights-units": (LatentFactorSynthesizer(weighed, weights=4, max_rows_per_unit=2), table, np.repeat(np.arange(100), 2)),
         "weights-few": (LatentFactorSynthesizer(many, weights=24), np.insert(few, 24, 1, axis=1)),
         "table-strata": (LatentFactorSynthesizer(schema, stratify=0, delta=1e-6), table),
         "table-rich": (LatentFactorSynthesizer(schema, epsilon=50), np.repeat(table, 20, axis=0)),
