@@ -346,7 +346,7 @@ class BootstrapSynthesizer(PrivateEstimator):
         --------
         interval : One statistic, with its bias subtracted.
         """
-        if not is_integer(B, 1):
+        if not is_integer(B, 1, 1 << 62):
             raise ValueError(f"B must be a positive integer, got {short_repr(B)}; 20 is a usual number.")
         check_is_fitted(self)
         usual = default_n_samples(self.n_samples_, self._size_error, self.n_features_in_)
