@@ -178,6 +178,8 @@ def _check_population(population: dict[str, Any], promise: dict[str, Any], docum
     (rate, epsilon, delta), spent = (number(population[name]) for name in ("rate", "epsilon", "delta")), document["spent"]
     if document["charged"] is not None:
         check.wrong.append("the population has no figure: this is a part of an account, and more was released about the sample")
+    if any(release["unit"] is not None or "survey" in (release.get("statistic") or ()) for release in document["releases"]):
+        check.wrong.append("the population has no figure: a release protects a unit, or has survey weights, so chances were not alike")
     if _RELATION_OF_DESIGN.get(population["design"]) != promise["relation"] or promise["unit"] is not None or not 0 < rate <= 1:
         check.wrong.append(f"the population has no figure: its design is {population['design']!r} at a rate of {_short(rate)}")
     elif not is_amplified(rate, epsilon, number(spent["epsilon"])) or delta < rate * number(spent["delta"]):

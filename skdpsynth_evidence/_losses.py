@@ -184,7 +184,7 @@ def is_tight(epsilon: Any, delta: Fraction, sums: Sums) -> bool:
 
 def is_amplified(rate: Fraction, epsilon: Any, whole: Any) -> bool:
     """Whether ``exp(epsilon) - 1`` is at least `rate` times that of the whole: a sample at this rate, of which nobody is known to be in."""
-    if math.inf in (epsilon, whole) or rate == 1:
+    if epsilon >= whole or math.inf in (epsilon, whole) or rate == 1:
         return bool(epsilon >= whole)
     with localcontext() as context:
         context.prec = _DIGITS

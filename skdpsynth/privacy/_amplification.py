@@ -1,6 +1,5 @@
 """Privacy of a population of which a secret sample was drawn: amplification by sampling."""
 
-import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
@@ -8,11 +7,13 @@ from typing import Any
 
 from skdpsynth._validation import is_real, short_repr
 from skdpsynth.persistence import savable
+from skdpsynth.privacy._ledger import Account
 from skdpsynth.privacy._ledger_entry import Accountant
 from skdpsynth.privacy._losses import Amount, PrivacyLoss
 
 _RELATION_OF = {"poisson": "add_or_remove_one", "simple_random": "replace_one"}
 _DIGITS, _STEP = 60, Decimal(1).scaleb(-15)
+_MOST_AMPLIFIED = 10**5  # beyond, decimals overflow, and nothing is protected
 _REFUSED = (
     "only where each person is drawn by a public chance that nobody's data changes: strata and clusters that depend on data, or chances by "
     "size, show who is in the sample through the others, and may even lose privacy (arXiv 2007.12674)"
@@ -91,8 +92,13 @@ class SecretSample:
         Raises
         ------
         ValueError
-            If the account is of another relation than the design, of units of several rows, or a part of a larger one.
+            If the account is of another relation than the design, of units of several rows, of rows with survey weights, or a part of a
+            larger one.
         """
+        if not isinstance(getattr(accountant, "_account", None), Account):
+            raise TypeError(
+                f"accountant must be a PrivacyAccountant, got {short_repr(accountant)}; give model.accountant_, or open a file by ledger=."
+            )
         return self.amplify(accountant, accountant.spent, accountant.spent_delta)
 
     def amplify(self, accountant: Accountant, epsilon: Amount, delta: Fraction | float) -> PrivacyLoss:
@@ -107,12 +113,18 @@ class SecretSample:
             raise ValueError(f"design {self.design!r} needs an account under {needed!r}, got {relation!r}; fit under that.")
         if unit is not None:
             raise ValueError(f"A secret sample must be one of rows, got releases that protect {unit}; draw, and fit, rows.")
+        for entry, _ in accountant.lines():
+            if entry.sensitivity is not None and "survey" in dict(entry.sensitivity.statistic or ()):
+                raise ValueError(
+                    f"A secret sample must give all people the same chance, got {entry.name!r} with survey weights, a sign that it did not; "
+                    "there is no figure then."
+                )
         return PrivacyLoss(_amplify(epsilon, self.rate), self.rate * Fraction(delta))
 
 
 def _amplify(epsilon: Any, rate: Fraction) -> Any:
     """Return ``ln(1 + rate (exp(epsilon) - 1))``, rounded up to 15 decimals; never more than epsilon."""
-    if epsilon == math.inf or rate == 1:
+    if epsilon > _MOST_AMPLIFIED or rate == 1:
         return epsilon
     with localcontext() as context:
         context.prec = _DIGITS

@@ -6,11 +6,12 @@ from fractions import Fraction
 from itertools import combinations, product
 
 import numpy as np
+import pandas as pd
 import pytest
 from laws import refuses
 from sklearn.base import clone
 
-from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism
+from skdpsynth import LatentFactorSynthesizer, PrivacyAccountant, PrivateMeasureMechanism
 from skdpsynth.privacy import SecretSample
 from skdpsynth.report import card
 from skdpsynth_evidence import check_evidence
@@ -88,6 +89,27 @@ def test_a_part_of_an_account_has_no_figure():
     whole, part = shared.evidence(sample), model.accountant_.evidence()
     assert check_evidence(whole).ok
     assert any("a part of an account" in line for line in check_evidence({**part, "population": whole["population"]}).wrong)
+
+
+def test_rows_with_survey_weights_have_no_figure():
+    """Weights that differ show that chances did, so the rate of all would promise too much to those asked more often."""
+    rng, sample = np.random.default_rng(0), SecretSample("simple_random", Fraction(1, 50))
+    X, shared = pd.DataFrame({"a": rng.integers(0, 2, 500), "w": rng.integers(1, 5, 500)}), PrivacyAccountant(2, 1e-6)
+    model = LatentFactorSynthesizer({"a": [0, 1], "w": (1, 4)}, weights="w", delta=1e-6, accountant=shared).fit(X)
+    for call in (sample.population_loss, lambda account: account.evidence(sample)):
+        refuses(ValueError, "survey weights", call, shared)
+    refuses(ValueError, "survey weights", card, model, accountant=shared, sample=sample)
+    population = {"design": "simple_random", "rate": "1/50", "epsilon": "2", "delta": "1"}
+    assert any("chances were not alike" in line for line in check_evidence({**shared.evidence(), "population": population}).wrong)
+
+
+def test_an_account_that_protects_nobody_has_its_own_figure():
+    whole = PrivacyAccountant(10**7)
+    whole.spend(10**7, name="a table")
+    sample = SecretSample("simple_random", Fraction(1, 50))
+    assert sample.population_loss(whole).epsilon == 10**7
+    assert check_evidence(whole.evidence(sample)).ok
+    refuses(TypeError, "accountant must be a PrivacyAccountant", sample.population_loss, "b.db")
 
 
 def test_other_designs_relations_and_units_are_refused_with_the_reason():
