@@ -116,7 +116,7 @@ class SecretSample:
         for entry, _ in accountant.lines():
             if entry.sensitivity is not None and "survey" in dict(entry.sensitivity.statistic or ()):
                 raise ValueError(
-                    f"A secret sample must give all people the same chance, got {entry.name!r} with survey weights, a sign that it did not; "
+                    f"A secret sample must give all people one chance, got {entry.name!r} with survey weights, a sign that it did not; "
                     "there is no figure then."
                 )
         return PrivacyLoss(_amplify(epsilon, self.rate), self.rate * Fraction(delta))
