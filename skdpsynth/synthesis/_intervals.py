@@ -28,7 +28,16 @@ from skdpsynth.models import (
     joint_columns,
     threshold_bins,
 )
-from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, DiscreteMatrixLaplace, RandomBits, Seed, SeededBits
+from skdpsynth.privacy import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    DiscreteMatrixLaplace,
+    LedgerEntry,
+    PrivacyAccountant,
+    RandomBits,
+    Seed,
+    SeededBits,
+)
 from skdpsynth.statistics import CellsOf, CodedGram, Coding, Interactions, Marginals, Trees, WeighedSums
 from skdpsynth.synthesis._base import default_n_samples
 from skdpsynth.synthesis._latent_planning import GRAM
@@ -45,6 +54,14 @@ _CELLS = 1 << 25  # of such a table
 _LEAST, _MOST = 8, 10_000  # re-fits
 _MOST_SHRUNK = 0.5  # of a distance: more is noise
 _POWER, _MARGIN = 3, 1.15  # see `_bias_corrected_interval`
+
+
+def _releases_of(account: PrivacyAccountant) -> tuple[LedgerEntry, ...]:
+    """Return the lines of the last fit of a model: all, or those deep in the one line of a search, where earlier rounds stand before."""
+    entries = account.ledger
+    while entries and not any(entry.noise for entry in entries):
+        entries = next((parts for entry in reversed(entries) if (parts := account.parts_of(entry))), ())
+    return entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +86,8 @@ class ParametricBootstrap:
     def of(cls, synthesizer: BaseEstimator, n_samples: int) -> "ParametricBootstrap":
         """Read the releases of a fitted synthesizer with this number of rows, and fit a model to them under a weak prior."""
         model = synthesizer._model_of_counts
-        entries = [entry for entry in synthesizer.accountant_.ledger if entry.noise in _NOISES]
-        noises = {entry.name: _NOISES[entry.noise](entry.scale[0] if entry.scale else 0) for entry in entries}
+        entries = [entry for entry in _releases_of(synthesizer.accountant_) if entry.noise in _NOISES]
+        noises = {entry.name: _NOISES[entry.noise](entry.scale[0] if entry.scale else 0) for entry in entries}  # type: ignore[index]
         sizes, names = model.factors[0].sizes.tolist(), [name for name in model.schema if name != model.stratum]
         lead = 0 if model.stratum is None else 1
 
@@ -84,7 +101,7 @@ class ParametricBootstrap:
         over: Interactions | CodedGram | None = None
         scales = by_place(synthesizer.interaction_scales_, 2)
         if GRAM in noises:
-            told = dict(next(entry.sensitivity.statistic for entry in entries if entry.name == GRAM))
+            told = dict(next(entry.sensitivity.statistic for entry in entries if entry.name == GRAM))  # type: ignore[union-attr]
             over = CodedGram(told["sizes"], told["scales"], told["coordinate"], told["classes"])
         elif scales:
             multipliers = tuple(c // (sizes[i] * sizes[j]) for (i, j), c in scales.items())

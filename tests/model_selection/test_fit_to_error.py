@@ -288,6 +288,8 @@ def test_widths_of_intervals_and_functions_of_a_model_are_targets(monkeypatch):
     found = search(model, table(), 0.4, 4, "width", statistic=lambda rows: rows[:, 1].mean())
     assert found.is_reached
     assert 0 < found.error <= 0.4
+    means = found.model.interval(lambda rows: rows[:, 1].mean(), random_state=0)
+    assert means.low < means.estimate < means.high
     by_hand = search(PrivatePCA(1, bounds=(0, 1)), rows(d=2), 0.5, 4, lambda model: 1 / float(model.epsilon))
     assert by_hand.rounds[-1].epsilon >= 2
 
