@@ -10,7 +10,8 @@ from skdpsynth.frames import as_float_matrix
 from skdpsynth.metrics._read_tables import NUMBERS, Table, check_subsample, ends_of, open_numbers, sample_rows
 from skdpsynth.statistics import Aggregator, total
 
-METRICS = ("chebyshev", "cityblock", "euclidean")
+METRICS = ("chebyshev", "cityblock", "euclidean", "haversine")
+_EARTH = 6371.0088  # kilometers: the mean radius
 _LARGEST = 6000  # rows a side: the cost matrix then takes 288 MB
 _ITERATIONS = 10_000_000
 _MOST_PROJECTIONS = 10**6
@@ -28,8 +29,8 @@ def wasserstein_distance(X: Table, Y: Table, metric: str = "chebyshev", *, max_s
     ----------
     X, Y : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features) and (m_samples, n_features)
         Read unprotected: the distance to private data is not private. Arrays and frames in memory are compared row by row.
-    metric : {"chebyshev", "cityblock", "euclidean"}, default="chebyshev"
-        The distance between two rows.
+    metric : {"chebyshev", "cityblock", "euclidean", "haversine"}, default="chebyshev"
+        The distance between two rows. "haversine": along the surface of the Earth, between rows of latitude and longitude in degrees.
     max_samples : int, default=2000
         How many rows are drawn, without replacement, of a file or another table that is not in memory and has more. The distance is
         then that of the drawn rows, which is larger than that of all: compare with the distance between two halves of the real rows.
@@ -39,7 +40,7 @@ def wasserstein_distance(X: Table, Y: Table, metric: str = "chebyshev", *, max_s
     Returns
     -------
     distance : float
-        In the units of the data.
+        In the units of the data; kilometers for "haversine", by the mean radius of the Earth, 6371.0088 km.
 
     See Also
     --------
@@ -51,10 +52,14 @@ def wasserstein_distance(X: Table, Y: Table, metric: str = "chebyshev", *, max_s
     >>> from skdpsynth.metrics import wasserstein_distance
     >>> wasserstein_distance([[0.0, 0.0], [1.0, 0.0]], [[0.0, 0.5], [1.0, 0.5]])
     0.5
+    >>> round(wasserstein_distance([[0.0, 179.5]], [[0.0, -179.5]], metric="haversine"), 3)  # a degree of the equator
+    111.195
     """
     check_choice("metric", metric, METRICS)
     check_subsample(max_samples, random_state)
     X, Y, unit = _samples(X, Y, max_samples, random_state)
+    if metric == "haversine":
+        _check_degrees(X, Y)
     if X.shape[1] == 1:
         return unit * _one_dimension(X[:, 0], Y[:, 0])
     if max(len(X), len(Y)) > _LARGEST:
@@ -63,7 +68,7 @@ def wasserstein_distance(X: Table, Y: Table, metric: str = "chebyshev", *, max_s
         )
     from scipy.spatial.distance import cdist
 
-    cost, n, m = cdist(X, Y, metric), len(X), len(Y)
+    cost, n, m = _kilometers(X, Y) if metric == "haversine" else cdist(X, Y, metric), len(X), len(Y)
     try:
         from ot import emd2
     except ImportError:
@@ -123,6 +128,24 @@ def sliced_wasserstein_distance(
         raise ValueError(f"n_projections must be at most {sizes}, got {n_projections}; take fewer rows for more directions.")
     directions = uniform_direction(X.shape[1]).rvs(n_projections, random_state=np.random.default_rng(random_state))
     return unit * float(np.mean([_one_dimension(X @ direction, Y @ direction) for direction in directions]))
+
+
+def _check_degrees(*tables: np.ndarray) -> None:
+    if any(points.shape[1] != 2 or (np.abs(points) > [90, 360]).any() for points in tables):
+        raise ValueError(
+            'X and Y must have two columns for metric="haversine", latitudes from -90 to 90 and longitudes from -360 to 360 degrees; '
+            "select them, in this order."
+        )
+
+
+def _kilometers(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """Return great-circle distances by chords of the unit sphere: half of one is the root of the haversine."""
+    from scipy.spatial.distance import cdist
+
+    turns = (np.radians(points).T for points in (X, Y))
+    vectors = (np.column_stack([np.cos(lat) * np.cos(long), np.cos(lat) * np.sin(long), np.sin(lat)]) for lat, long in turns)
+    kilometers: np.ndarray = 2 * _EARTH * np.arcsin(np.minimum(cdist(*vectors) / 2, 1))  # rounding may exceed a diameter
+    return kilometers
 
 
 def _one_dimension(x: np.ndarray, y: np.ndarray) -> float:

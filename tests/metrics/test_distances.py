@@ -51,6 +51,47 @@ def test_distance_of_small_samples_is_the_best_of_all_matchings(metric, solver):
     assert wasserstein_distance(X, Y, metric) == pytest.approx(best, rel=1e-12)
 
 
+def haversine(x, y):
+    """The formula, in kilometers between two points in degrees."""
+    (lat, long), (other_lat, other_long) = np.radians(x), np.radians(y)
+    squares = np.sin((lat - other_lat) / 2) ** 2 + np.cos(lat) * np.cos(other_lat) * np.sin((long - other_long) / 2) ** 2
+    return 2 * 6371.0088 * np.arcsin(np.sqrt(min(squares, 1)))
+
+
+def test_haversine_distance_of_points_on_the_earth_is_the_best_of_all_matchings(solver):
+    rng = np.random.default_rng(2)
+    X, Y = (np.column_stack([rng.uniform(-90, 90, 6), rng.uniform(-180, 180, 6)]) for _ in range(2))
+    cost = np.array([[haversine(x, y) for y in Y] for x in X])
+    best = min(cost[np.arange(6), list(order)].mean() for order in permutations(range(6)))
+    assert wasserstein_distance(X, Y, "haversine") == pytest.approx(best, rel=1e-9)
+
+
+def test_haversine_distance_of_two_points_is_that_along_the_surface(solver):
+    degree = 6371.0088 * np.pi / 180
+    for x, y, degrees in [
+        ((0, 0), (0, 1), 1),
+        ((0, 0), (1, 0), 1),
+        ((0, 179.5), (0, -179.5), 1),
+        ((0, -180), (0, 180), 0),
+        ((90, 0), (90, 123), 0),
+        ((90, 0), (0, 77), 90),
+        ((60, 10), (60, 190), 60),  # over the pole
+        ((0, 0), (1e-7, 0), 1e-7),
+    ]:
+        assert wasserstein_distance([x], [y], "haversine") == pytest.approx(degree * degrees, rel=1e-7, abs=1e-8)
+    for lat in np.linspace(-90, 90, 500):  # antipodes, at which rounding may exceed a diameter
+        assert wasserstein_distance([[lat, 20]], [[-lat, 200]], "haversine") == pytest.approx(180 * degree, abs=1e-3)
+
+
+def test_haversine_distance_refuses_what_are_no_degrees():
+    two = np.zeros((2, 2))
+    for X in (np.zeros((2, 1)), np.zeros((2, 3)), [[91, 0]], [[0, 361]], [[0, 2.0**1001]]):
+        with pytest.raises(ValueError, match=r"^X and Y must have [^\n]*\.$"):
+            wasserstein_distance(X, X, "haversine")
+        with pytest.raises(ValueError, match=r"^X and Y must [^\n]*\.$"):
+            wasserstein_distance(two, X, "haversine")
+
+
 values = st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=30)
 
 
