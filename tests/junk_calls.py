@@ -142,6 +142,8 @@ def people(n=60):
 
 SCHEMA = {"age": domain.Continuous(0, 99), "job": domain.Nominal(["cook", "nurse"]), "income": domain.Continuous(0.0, 1.0)}
 JOBS, BELOW = domain.Hierarchy(["job"], ["cook", "nurse"]), {name: SCHEMA[name] for name in ("age", "income")}
+GRID = domain.PointGrid({"lat": (0, 1), "long": (0, 1)}, 2)
+POINTS = pd.DataFrame(rows(), columns=["lat", "long"])
 TABLES = {
     "schemas": {"household": {"region": ["a", "b"]}, "person": SCHEMA},
     "links": [domain.Children("person", of="household", key="id", most=3)],
@@ -232,6 +234,7 @@ OBJECTS = {  # of each class, one whose methods are called
     "Schema": lambda: domain.Schema(SCHEMA),
     "LinkedSchema": lambda: domain.LinkedSchema(**TABLES),
     "Hierarchy": lambda: JOBS,
+    "PointGrid": lambda: GRID,
     "MixedTypeEncoder": lambda: domain.MixedTypeEncoder(SCHEMA).fit(people()),
     "BinaryPartition": lambda: PARTITION,
     "Lattice": lambda: measures.Lattice(BOX, (2, 2)),
@@ -297,6 +300,8 @@ GOOD = {  # of an argument wherever it is, of a class, and of a callable
     "Duration": {"low": 0, "high": 9},
     "Derived": {"expression": "a + b", "bounds": (0, 2), "values": np.arange(3.0)},
     "Hierarchy": {"levels": ["job"], "tree": ["cook", "nurse"], "present": ["job", "age"]},
+    "PointGrid": {"bounds": {"lat": (0, 1), "long": (0, 1)}, "n_levels": 2, "default": (0.5, 0.5), "X": POINTS},
+    "PointGrid.to_points": {"X": GRID.to_cells(POINTS)},
     "Impossible": {"cells": {"a": "x", "b": "y"}},
     "Inequality": {"low": "a", "high": "b"},
     "Sum": {"total": "c"},

@@ -90,6 +90,7 @@ __all__ = [
     "MixedTypeEncoder",
     "Nominal",
     "Ordinal",
+    "PointGrid",
     "Schema",
     "Sum",
     "Text",
@@ -101,7 +102,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Findings", "MixedTypeEncoder"):  # public names of this room, whose files stand above it
+    if name in ("Findings", "MixedTypeEncoder", "PointGrid"):  # public names of this room, whose files stand above it
         from skdpsynth import tables
 
         return getattr(tables, name)

@@ -29,4 +29,5 @@ from skdpsynth.tables._open import (
     with_levels,
     with_placeholder_kinds,
 )
+from skdpsynth.tables._points import PointGrid
 from skdpsynth.tables._table import TableFormat, check_dtypes, name_table_in_errors
