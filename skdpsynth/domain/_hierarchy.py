@@ -15,7 +15,7 @@ WHOLE = "whole"  # the level above all others, in the keys of counts
 
 
 @savable
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Hierarchy:
     """Areas in areas, such as tracts in counties in states: a public tree.
 
@@ -72,6 +72,9 @@ class Hierarchy:
             # A missing or unknown level is read as the first.
             vars(self).update(tree=_with_first(self.tree, self.default))
 
+    def __repr__(self) -> str:
+        return f"<Hierarchy: {', '.join(f'{len(areas)} of {name!r}' for name, areas in zip(self.levels, self.areas, strict=True))}>"
+
     @property
     def areas(self) -> tuple[tuple, ...]:
         """Names of the areas of each level; areas in one area stand together."""
@@ -113,7 +116,7 @@ class Hierarchy:
         return kinds, rules
 
 
-def _areas_kind(areas: tuple, default: Any = None) -> Nominal:
+def _areas_kind(areas: tuple) -> Nominal:
     if len(areas) < 2:
         raise ValueError(f"tree must have at least two areas on each level, got {short_repr(areas[0])} alone; leave the level out.")
     return Nominal(list(areas))

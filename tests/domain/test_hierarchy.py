@@ -40,6 +40,11 @@ def test_one_level_is_a_list_and_whole_numbers_are_areas_too():
     np.testing.assert_array_equal(places.smallest, [[0, 0, 0], [0, 1, 2]])
 
 
+def test_its_text_is_short_however_many_areas_it_has():
+    places = Hierarchy(["county", "town"], {f"c{k}": [f"c{k}t{i}" for i in range(90)] for k in range(20)})
+    assert repr(places) == "<Hierarchy: 20 of 'county', 1800 of 'town'>"
+
+
 def test_it_comes_back_from_a_file():
     assert from_bytes(to_bytes(PLACES)) == PLACES
 
