@@ -146,6 +146,7 @@ def test_tables_of_all_libraries_keep_their_other_columns(library):
     assert plain["age"].tolist() == [3, 4, 5]
     if library == "pandas":
         assert points.index.tolist() == cells.index.tolist() == [5, 5, 7]
+        assert GRID.to_cells(given[library]()[["lat", "long"]]).index.tolist() == [5, 5, 7]
     empty = GRID.to_cells(given[library]()[:0])
     assert len(empty) == len(GRID.to_points(empty)) == 0
     assert empty.dtypes.equals(cells.dtypes) if library == "pandas" else empty.schema == cells.schema
