@@ -12,8 +12,6 @@ _RATIO = 1.1673039782614187
 STRATA, NODES, CODES, CELLS = (_RATIO**-stage for stage in range(1, 5))
 COMMON = (5**0.5 - 1) / 2  # of nodes that all blocks of columns share: the golden ratio, which is in no small relation to those
 _GROUP_BIT, _ROW_BITS = 48, 16  # of a word that is sorted: common node, random bits, row of a block
-_SWEEPS = 8  # over all rows, in which two may be exchanged
-_MOST_COUNTS = 1 << 23  # of pairs of codes, in all parts and areas
 _AT_ONCE = 16  # couples of rows that are chosen from by the same counts
 _NARROW = 64  # codes of a column, beyond which rows are looked up instead of the ends of codes
 
@@ -104,49 +102,6 @@ def balanced_choice(codes: Sequence[np.ndarray], couples: np.ndarray, rng: np.ra
         kept.append(both[np.arange(len(both)), takes_second.astype(np.int64)])
         np.add.at(signed, cells.ravel(), np.tile(np.stack([1 - 2 * takes_second, 2 * takes_second - 1], axis=1).ravel(), len(first)))
     return np.concatenate(kept)
-
-
-def spread_pairs(codes: np.ndarray, parts: np.ndarray, areas: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return the row that each place gets, in the part of the row that stood there, such that pairs of columns are alike in all areas.
-
-    `parts` and `areas` are those of places. Two places of a part in different areas exchange their rows where that brings the counts of
-    pairs nearer, in squares, to those in proportion: an area has of each part's rows the share that it has of the part's places. As it
-    matters only which rows an area gets, and not how many, all counts of parts by areas stay.
-    """
-    rows, sizes, (first, second) = np.arange(len(parts)), codes.max(axis=1, initial=0) + 1, np.triu_indices(len(codes), 1)
-    places = np.bincount(parts * (areas.max() + 1) + areas, minlength=(parts.max() + 1) * (areas.max() + 1)).reshape(-1, areas.max() + 1)
-    ends = np.cumsum(sizes[first] * sizes[second])
-    if places.shape[1] < 2 or sum(places.shape) * ends[-1] > _MOST_COUNTS:
-        return rows
-    cells = (codes[first] * sizes[second, None] + codes[second] + np.append(0, ends[:-1])[:, None]).T
-    # Counts of pairs in each area beyond those in proportion.
-    shares = places / np.maximum(places.sum(axis=1, keepdims=True), 1)
-    excess = (_count_cells(cells, areas, ends) - shares.T @ _count_cells(cells, parts, ends)).ravel()
-    starts = areas * ends[-1]
-    for sweep in range(_SWEEPS):
-        order = np.lexsort((rng.random(len(parts)), parts))[sweep % 2 :]
-        couples = order[: len(order) // 2 * 2].reshape(-1, 2).T
-        couples = couples[:, (parts[couples[0]] == parts[couples[1]]) & (areas[couples[0]] != areas[couples[1]])]
-        for start in range(0, couples.shape[1], _AT_ONCE):
-            here = couples[:, start : start + _AT_ONCE]
-            of, at = cells[rows[here]], starts[here][:, :, None]
-            stay, move = excess[of + at], excess[of + at[::-1]]
-            change = (move - stay).sum(axis=(0, 2)) + 2 * (of[0] != of[1]).sum(axis=1)  # half of that of all squares
-            better = change < 0
-            rows[here[:, better]] = rows[here[::-1, better]]
-            of, at = of[:, better], at[:, better]
-            np.subtract.at(excess, of + at, 1.0)
-            np.add.at(excess, of + at[::-1], 1.0)
-    return rows
-
-
-def _count_cells(cells: np.ndarray, labels: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Return the counts of all cells for each label: those of the rows of a pair of columns end at `ends`."""
-    tables, n_labels = [], int(labels.max()) + 1
-    for own, start, end in zip(cells.T, np.append(0, ends[:-1]).tolist(), ends.tolist(), strict=True):
-        counts = np.bincount(labels * (end - start) + own - start, minlength=n_labels * (end - start))
-        tables.append(counts.reshape(n_labels, end - start))
-    return np.hstack(tables)
 
 
 def _cumulative_shares(weights: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from skdpsynth.domain import WHOLE, AllowedCells, BoundsLike, Hierarchy, Schema,
 from skdpsynth.fitting import Budget, Facts, Plan, check_part, clone_part, fit_part
 from skdpsynth.frames import ChunkedSource, Rows, Table, TableKind, concatenate, open_source
 from skdpsynth.measures import level_shares, tree_least_squares, tree_variances, whole_counts
-from skdpsynth.models import JointDistribution, balanced_choice, spread_pairs
+from skdpsynth.models import JointDistribution, balanced_choice
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import AccountantLike, Mechanism, PrivacyLoss, Seed, losses_of_kind, mechanism
 from skdpsynth.statistics import Coding, Marginals, total
@@ -126,9 +126,8 @@ class AreaSynthesizer(PrivateSynthesizer):
 
     *Rows.* For each released count that many rows are drawn from the model, given the cells of `by` and the area of level `groups`; from
     which smallest area in it a row comes depends on the counts alone. So columns that are not in `by` do not differ between the areas of a
-    group, beyond what `by` explains. Pairs of columns are kept as frequent in each group as the model has them, and rows of equal cells of
-    `by` change places until pairs are as frequent in each area as in its group: so areas differ less by chance. Another number of rows
-    is shared among areas in proportion, rounded so that it adds up.
+    group, beyond what `by` explains. Pairs of columns are kept as frequent in each group as the model has them. Another number of rows is
+    shared among areas in proportion, rounded so that it adds up.
 
     References
     ----------
@@ -390,22 +389,9 @@ class AreaSynthesizer(PrivateSynthesizer):
         # Where the model gives a combination no chance, it drew another.
         for place, codes in zip(self._places_of_by, np.unravel_index(cells, self._by_sizes) if self.by else (), strict=True):
             columns[place] = codes
-        if (of_areas := self._place_of_areas) is not None:
-            del columns[of_areas]
-            spread = self._spread_rows(columns, parts, smallest, rng)
-            columns = [column[spread] for column in columns]
-            columns.insert(of_areas, smallest)
+        if self._place_of_areas is not None:
+            columns[self._place_of_areas] = smallest
         return [column[order] for column in columns]
-
-    def _spread_rows(self, columns: list[np.ndarray], parts: np.ndarray, areas: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return an order of rows within their parts in which each area has the pairs of columns of its group in proportion."""
-        rows, n_cells, found = np.arange(len(parts)), math.prod(self._by_sizes), list[np.ndarray]()
-        if len(columns) < 2 or len(rows) * math.comb(len(columns), 2) > _MOST_BALANCED:
-            return rows
-        codes = coarse_codes(columns)
-        for own in np.split(rows, np.flatnonzero(np.diff(parts // n_cells)) + 1):
-            found.append(own[spread_pairs(codes[:, own], parts[own] % n_cells, areas[own] - areas[own].min(), rng)])
-        return np.concatenate(found)
 
     def _draw_parts(self, numbers: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
         """Draw so many rows of the model of each part, a group and a cell of `by`, in the order of the parts.

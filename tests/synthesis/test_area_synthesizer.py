@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from internals import deal_order, spread_pairs, take_evenly
+from internals import deal_order, take_evenly
 from laws import refuses
 
 from skdpsynth import AreaSynthesizer, LatentFactorSynthesizer, PrivacyAccountant, PrivateMeasureMechanism
@@ -295,39 +295,6 @@ def test_each_row_of_a_part_is_taken_as_often_as_any_other():
         np.testing.assert_array_equal(np.bincount(parts[chosen], minlength=4), [2, 0, 4, 1])
         taken += chosen
     np.testing.assert_allclose(taken / 3000, [0.4] * 5 + [1.0] * 4 + [1 / 3] * 3, atol=0.05)
-
-
-def test_pairs_of_columns_are_spread_over_the_areas_of_a_group():
-    """Each row goes to a place of its own part, and counts of pairs in areas come near those in proportion."""
-    rng = np.random.default_rng(0)
-    parts, areas = np.repeat([0, 1, 3], [500, 100, 400]), rng.choice(3, 1000, p=[0.6, 0.1, 0.3])
-    codes = np.array([rng.integers(0, 4, 1000), np.zeros(1000, dtype=int), rng.integers(0, 5, 1000) // (1 + parts)])
-    rows = spread_pairs(codes, parts, areas, rng)
-    assert sorted(rows) == list(range(1000))
-    np.testing.assert_array_equal(parts[rows], parts)
-
-    def excess(order):
-        """How far counts of the first and the last column are from those in proportion, in squares."""
-        cells = codes[0, order] * 5 + codes[2, order]
-        tables = np.array([[np.bincount(cells[(parts == p) & (areas == a)], minlength=20) for a in range(3)] for p in (0, 1, 3)])
-        shares = tables.sum(axis=2, keepdims=True) / tables.sum(axis=(1, 2))[:, None, None]
-        return ((tables - shares * tables.sum(axis=1, keepdims=True)).sum(axis=0) ** 2).sum()
-
-    assert excess(rows) < 0.3 * excess(np.arange(1000))
-    np.testing.assert_array_equal(spread_pairs(codes, parts, np.zeros(1000, dtype=int), rng), np.arange(1000))  # of one area
-
-
-def test_columns_outside_by_differ_less_between_the_towns_of_a_county_than_by_chance():
-    rng, names = np.random.default_rng(0), [f"c{place}" for place in range(8)]
-    table = people(2000)[["town", "sex"]].assign(**{name: rng.integers(0, 3, 2000) for name in names})
-    schema = {"sex": ["f", "m"], **{name: [0, 1, 2] for name in names}}
-    sample = model(schema=schema, by=["sex"], groups="county", epsilon=float("inf")).fit(table).sample(random_state=0)
-    south, statistics = sample[sample["town"].isin(["Oak", "Yew", "Fir"])], []
-    for first, second in itertools.combinations(names, 2):
-        counts = pd.crosstab(south["town"], south[first] * 3 + south[second]).to_numpy()
-        expected = counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / counts.sum()
-        statistics.append(((counts - expected) ** 2 / expected).sum() / 16)  # degrees of freedom: of chance alone about 1
-    assert np.mean(statistics) < 0.4
 
 
 def test_rows_come_in_no_order():
