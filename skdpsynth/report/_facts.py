@@ -48,6 +48,7 @@ _NEAREST = (
 )
 _EXPECTED = "An estimate, not a bound: the same distance on average, found by running the mechanism again on rows of the model."
 _ERROR = "Standard deviation of the noise in a count of {}, beside their number. Synthetic rows have the error of the model, too."
+_AREAS = "Standard deviation of the noise in a released count of an area of this level, which rows of a sample agree with."
 _PARITY = "Beyond pairs: the mean product of the signs of these columns, with noise; near 1 or -1, all but one of them tell the last."
 _EDGE = "By the law of the noise: the largest variance that a direction is likely to show by noise alone. Directions below it mean nothing."
 
@@ -498,6 +499,9 @@ def _bounds(model: BaseEstimator) -> Iterator[Bound]:
         both = " to ".join(dict.fromkeys(f"{error:.3g}" for error in (min(errors), max(errors))))
         words = "As above." if number else _ERROR.format("roots" if hasattr(model, "schemas_") else "rows")
         yield Bound(f"marginals_errors_ of {what}", f"{both} of {model.n_samples_:,}", words)
+    for level, errors in getattr(model, "counts_errors_", {}).items():
+        both = " to ".join(dict.fromkeys(f"{error:.3g}" for error in (errors.min(), errors.max())))
+        yield Bound(f"counts_errors_ of {level}", both, _AREAS)
     for names, mean in getattr(model, "parities_", {}).items():
         means = [mean] if isinstance(mean, float) else mean
         yield Bound(f"parities_ of {list_names(names)}", ", ".join(f"{value:.2f}" for value in means), _PARITY)

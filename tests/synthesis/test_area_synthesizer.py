@@ -13,6 +13,7 @@ from laws import refuses
 from skdpsynth import AreaSynthesizer, LatentFactorSynthesizer, PrivacyAccountant, PrivateMeasureMechanism
 from skdpsynth.domain import Hierarchy, Impossible, Nominal, Schema
 from skdpsynth.persistence import from_bytes, to_bytes
+from skdpsynth.report import card
 from skdpsynth.testing import check_synthesizer
 
 PLACES = Hierarchy(["county", "town"], {"north": ["Ash", "Elm"], "south": ["Oak", "Yew", "Fir"]}, default="Yew")
@@ -80,6 +81,14 @@ def test_intervals_of_counts_cover_the_true_ones(relation):
             errors = 1.96 * fit.counts_errors_[level][:, None, None] + 0.5  # of rounding
             hits.append(np.abs(fit.counts_[level] - counts_of(frame, level)) <= errors)
     assert 0.9 < np.mean(np.concatenate([each.ravel() for each in hits])) < 0.995
+
+
+def test_a_card_says_how_far_noise_moves_the_counts_of_each_level():
+    fit = model().fit(people())
+    page = card(fit).html
+    for level, errors in fit.counts_errors_.items():
+        assert f"counts_errors_ of {level}" in page
+        assert f"{errors.max():.3g}" in page
 
 
 @pytest.mark.parametrize("n_samples", [1, 37, 399, 1200])
