@@ -148,6 +148,7 @@ def test_rules_of_other_columns_hold_in_every_row():
 
 
 def test_polars_chunks_and_files_give_the_same_counts(tmp_path):
+    pytest.importorskip("pyarrow")
     frame = people()
     path = tmp_path / "people.csv"
     frame.to_csv(path, index=False)
@@ -159,6 +160,7 @@ def test_polars_chunks_and_files_give_the_same_counts(tmp_path):
 
 
 def test_units_of_parquet_and_csv_count_as_those_of_a_frame(tmp_path):
+    pytest.importorskip("pyarrow")
     frame = people().assign(who=np.repeat(np.arange(200), 2))
     frame.to_parquet(tmp_path / "people.parquet")
     frame.to_csv(tmp_path / "people.csv", index=False)
