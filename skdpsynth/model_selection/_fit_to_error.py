@@ -128,13 +128,13 @@ class _Cap:
     def amount(self, epsilon: Fraction) -> Fraction:
         return Fraction(rho_of_epsilon(epsilon, self.delta, gaussian=self.kind == "gaussian")) if self.kind else epsilon
 
-    def left(self, charged: list[Fraction]) -> Fraction:
+    def amount_left(self, charged: list[Fraction]) -> Fraction:
         return self.amount(self.epsilon) - sum(map(self.amount, charged))
 
     def rest(self, charged: list[Fraction]) -> Fraction:
         """Return the epsilon of a round that takes all that is left, or 0."""
         kept_back = self.amount(self.epsilon) * (_KEPT_BACK if self.kind else 0)
-        left = self.left(charged) - kept_back
+        left = self.amount_left(charged) - kept_back
         return self.to_epsilon(left) if left > kept_back else Fraction(0)
 
     def to_epsilon(self, amount: Fraction) -> Fraction:
@@ -367,7 +367,7 @@ def fit_to_error(
     try:
         model, rounds = _run_rounds(search, account, charged)
     finally:
-        if left := cap.left(charged):  # for good: sums that followed from noise are no promise
+        if left := cap.amount_left(charged):  # for good: sums that followed from noise are no promise
             pure = PrivacyLoss(left) if cap.kind is None else None
             account.spend(pure or PrivacyLoss(rho=left, gaussian=cap.kind == "gaussian"), name=_REST)
         account.close()
@@ -428,7 +428,7 @@ def _run_rounds(search: _Search, account: PrivacyAccountant, charged: list[Fract
 def _result(search: _Search, model: Any, rounds: list[FitRound], charged: list[Fraction], is_public: bool = False) -> ErrorFit:
     """Return the result, and warn if the target is not reached; a public epsilon was charged alone."""
     error, is_reached = rounds[-1].error, rounds[-1].error <= search.target
-    spent = search.cap.to_epsilon(search.cap.amount(search.cap.epsilon) - search.cap.left(charged)) if not is_public else charged[0]
+    spent = search.cap.to_epsilon(search.cap.amount(search.cap.epsilon) - search.cap.amount_left(charged)) if not is_public else charged[0]
     cost = spent if is_public else search.cap.epsilon
     if not is_reached:
         warn(

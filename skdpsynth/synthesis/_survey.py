@@ -66,7 +66,7 @@ class WeighedBudget(Budget):
 
 @dataclass(frozen=True)
 class SurveyDesign:
-    """How a sample with weights stands for a population, by public or released numbers.
+    """The design by which a sample with weights stands for a population, by public or released numbers.
 
     A row of weight w was drawn with a probability in proportion to 1 / w. So from rows by their law in the population, a sample with
     replacement with probabilities in proportion to 1 / w, each row counted w times, has the error of such a design (Hansen and Hurwitz); a
