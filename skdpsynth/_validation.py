@@ -5,8 +5,9 @@ import numbers
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import repeat
@@ -21,6 +22,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _TESTING = os.path.join(_HERE, "testing") + os.sep  # which call from outside, as a user does
 _TRANSPARENT_PACKAGES = ("sklearn", "joblib", "contextlib", "functools")  # what may stand between a caller and us
 _WARNED: dict[tuple[str, type, str, int], object] = {}  # the first to say it, for each text and place
+_COLLECTED: ContextVar[dict[tuple[str, type[Warning]], None] | None] = ContextVar("_COLLECTED", default=None)
 _ONCE_ACTIONS = ("default", "module", "once")  # actions that do not repeat themselves
 _PLAIN = (str, bytes, bool, int, float, complex, type(None))
 
@@ -182,6 +184,9 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     A place in the caller's code gets the same warning once a process, unless filters say "always". Python means to do so too, but forgets
     it whenever filters change, and scikit-learn changes them for each fit of a search.
     """
+    if (collected := _COLLECTED.get()) is not None:
+        collected[message, category] = None
+        return
     frame: Any = sys._getframe(1)
     while frame.f_back is not None:
         package, code = frame.f_globals.get("__name__", "").split(".")[0], frame.f_code
@@ -198,6 +203,20 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     if action in _ONCE_ACTIONS and _WARNED.setdefault((message, category, file, line), mine) is not mine:
         return
     warnings.warn_explicit(message, category, file, line, module=module, registry=frame.f_globals.setdefault("__warningregistry__", {}))
+
+
+@contextmanager
+def collect_warnings() -> Iterator[dict[tuple[str, type[Warning]], None]]:
+    """Keep what `warn` says in this thread, each once, for the caller to use or to leave.
+
+    `warnings.catch_warnings` would hide those of all other threads too.
+    """
+    collected = dict[tuple[str, type[Warning]], None]()
+    token = _COLLECTED.set(collected)
+    try:
+        yield collected
+    finally:
+        _COLLECTED.reset(token)
 
 
 def _matches(pattern: str | Pattern[str] | None, text: str) -> bool:

@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -15,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdpsynth._parallel import lock_of
-from skdpsynth._validation import is_integer, short_repr
+from skdpsynth._validation import collect_warnings, is_integer, short_repr
 from skdpsynth.frames import Chunk, Rows, Source, Table, TableKind, as_chunk, is_chunk, to_native, without_rows
 from skdpsynth.persistence import load, savable, save, to_bytes
 from skdpsynth.statistics import Aggregator, CountRows, Question, RowCount, Statistic
@@ -334,8 +333,7 @@ def _rehearse(model: BaseEstimator, head: Table, n_rows: int, n_answers: int) ->
         return question.rule.zero()
 
     again = type(model)(**{**model.get_params(deep=False), "accountant": None, "random_state": None})
-    with warnings.catch_warnings(), suppress(_UnansweredQuestion):
-        warnings.simplefilter("ignore")
+    with collect_warnings(), suppress(_UnansweredQuestion):
         again.fit(RemoteRows(ask, head=head))
         return None
     return asked[-1]

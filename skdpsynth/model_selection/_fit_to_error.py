@@ -1,7 +1,6 @@
 """The least epsilon for a stated error: fits that grow until what they release says that it is small enough."""
 
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -15,7 +14,7 @@ from sklearn.base import BaseEstimator, clone
 
 from skdpsynth._sklearn import check_seed
 from skdpsynth._text import Result, format_number
-from skdpsynth._validation import check_choice, check_real, is_real, short_repr, warn
+from skdpsynth._validation import check_choice, check_real, collect_warnings, is_real, short_repr, warn
 from skdpsynth.exceptions import BudgetWarning
 from skdpsynth.fitting import Facts, PrivateEstimator
 from skdpsynth.frames import Unit
@@ -173,8 +172,7 @@ class _Search:
         if per_unit > 1:
             changes["max_rows_per_unit"] = 1
         seed, other = self.seeds.randint(_SEEDS, size=2).tolist()
-        with warnings.catch_warnings():  # they protect rows, and these are public
-            warnings.simplefilter("ignore")
+        with collect_warnings():  # they protect rows, and these are public
             again = clone(self.estimator).set_params(**changes, random_state=seed).fit(rows)
             return self.error_of(again) if self.error else marginal_total_variation(rows, again.sample(random_state=other), schema)
 
@@ -403,8 +401,7 @@ def _run_rounds(search: _Search, account: PrivacyAccountant, charged: list[Fract
     while epsilon is not None:
         charged.append(epsilon)
         hand = account.child(epsilon, cap.delta_of_round, name=f"round {len(rounds) + 1}", rho=cap.kind)
-        with warnings.catch_warnings(record=True) as issued:  # only those of the last round say something about the result
-            warnings.simplefilter("always")
+        with collect_warnings() as issued:  # only those of the last round say something about the result
             model = search.fit_rows(epsilon, cap.delta_of_round, hand)
         hand.close()
         at = None
@@ -421,7 +418,7 @@ def _run_rounds(search: _Search, account: PrivacyAccountant, charged: list[Fract
         except Exception:  # released rows may be such that a fit refuses them; what is spent is spent, so the search goes on
             epsilon = search.next_epsilon(_power_law(rounds), rounds, rest)
     for each in issued:
-        warn(str(each.message), each.category)
+        warn(*each)
     return model, rounds
 
 

@@ -3,13 +3,10 @@
 import math
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby, product
-from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +19,7 @@ from skdpsynth._parallel import run_all
 from skdpsynth._progress import Task, task
 from skdpsynth._sklearn import check_seed
 from skdpsynth._text import Result, format_number
-from skdpsynth._validation import as_array, check_choice, check_integer, check_real, is_integer, is_real, short_repr
+from skdpsynth._validation import as_array, check_choice, check_integer, check_real, collect_warnings, is_integer, is_real, short_repr, warn
 from skdpsynth.domain import UNIT, BoundsLike, Box, Continuous, Schema, has_private, list_names, pair_of
 from skdpsynth.exceptions import BoundsWarning, BudgetWarning, InsecureRandomnessWarning, SmallSampleWarning
 from skdpsynth.frames import make_frame
@@ -53,6 +50,7 @@ _SHAPE = (2.0, 4.0)  # of the numbers within their bounds: a hump at a third, a 
 _MISSING = 0.1  # of the cells of a column that may be missing
 _TINY = 1e-12  # where probabilities would be 0 or 1
 _WIDEST = 1e15
+_OF_PRIVATE_ROWS = InsecureRandomnessWarning, BudgetWarning, BoundsWarning, SmallSampleWarning  # these rows are public
 _NEEDS = "bounds or schema with names of columns need pandas, polars or pyarrow, because a table is simulated"
 
 Budget = tuple[float, float, int]  # epsilon, delta, rows of a unit
@@ -373,8 +371,11 @@ def plan(
     setting = make_setting(estimator, bounds, schema, n_features, prior, too_wide)
     seed = np.random.SeedSequence().entropy if random_state is None else int(check_seed(random_state).randint(_SEEDS, dtype=np.int64))
     simulation = _Simulation(setting, budgets, n_samples, min(n_samples, max_rows), seed, random_state is not None)
-    with _silence_warnings(simulation), task("simulated fits", total=n_repeats * (1 + len(budgets))) as progress:
+    with task("simulated fits", total=n_repeats * (1 + len(budgets))) as progress:
         run_all(simulation.jobs(n_repeats, float(min(time_limit, sys.float_info.max)), progress), n_jobs)
+    for message, category in simulation.issued:
+        if category not in _OF_PRIVATE_ROWS:
+            warn(message, category)
     errors = simulation.errors
     found = {what: np.array([list(by_repeat[repeat].values()) for repeat in sorted(by_repeat)]) for what, by_repeat in errors.items()}
     measures = tuple(MEASURES[name] for name in errors["no data"][0])
@@ -426,7 +427,7 @@ class _Simulation:
     # By budget or reference, and by repeat: threads finish in any order.
     errors: dict[Budget | str, dict[int, dict[str, float]]] = field(default_factory=dict)
     small: set[Budget | str] = field(default_factory=set)  # budgets at which a fit warned of few rows
-    fitting: dict[int, Budget | str] = field(default_factory=dict)  # the budget that each thread is at
+    issued: dict[tuple[str, type[Warning]], None] = field(default_factory=dict)  # warnings of fits
 
     def jobs(self, n_repeats: int, time_limit: float, progress: Task) -> Iterator[Callable[[], None]]:
         """Yield the fits table by table, so that a time limit omits repeats and no budget."""
@@ -442,7 +443,6 @@ class _Simulation:
 
     def _fit(self, budget: Budget | str, repeat: int, X: Table, guess: Table, rng: np.random.Generator, progress: Task) -> None:
         """Note the errors of a fit at one budget, or of a fit without noise and of a guess without data."""
-        self.fitting[get_ident()] = budget
         params: dict[str, Any] = {"epsilon": math.inf}
         if not isinstance(budget, str):
             epsilon, delta, unit_rows = budget
@@ -456,30 +456,15 @@ class _Simulation:
             params = {"epsilon": epsilon, "delta": delta}
         params["random_state"] = int(rng.integers(2**31)) if self.is_seeded else None
         own = self.setting.estimator.get_params(deep=False)
-        model = clone(self.setting.estimator).set_params(**{name: value for name, value in params.items() if name in own}).fit(X)
-        self.errors.setdefault(budget, {})[repeat] = self.setting.errors(model, X, None, rng)
-        if budget == "no privacy":
-            self.errors.setdefault("no data", {})[repeat] = self.setting.errors(model, X, guess, rng)
+        with collect_warnings() as issued:
+            model = clone(self.setting.estimator).set_params(**{name: value for name, value in params.items() if name in own}).fit(X)
+            self.errors.setdefault(budget, {})[repeat] = self.setting.errors(model, X, None, rng)
+            if budget == "no privacy":
+                self.errors.setdefault("no data", {})[repeat] = self.setting.errors(model, X, guess, rng)
+        self.issued |= issued
+        if any(category is SmallSampleWarning for _, category in issued):
+            self.small.add(budget)
         progress.step()
-
-
-@contextmanager
-def _silence_warnings(simulation: _Simulation) -> Iterator[None]:
-    """Hide warnings that protect rows, because these are public, and note the budgets at which a fit warns of few rows."""
-    with warnings.catch_warnings():
-        for category in (InsecureRandomnessWarning, BudgetWarning, BoundsWarning):
-            warnings.simplefilter("ignore", category)
-        warnings.simplefilter("always", SmallSampleWarning)
-        shown_before = warnings.showwarning
-
-        def show(message: Warning | str, category: type[Warning], *others: Table, **named: Any) -> None:
-            if issubclass(category, SmallSampleWarning) and get_ident() in simulation.fitting:
-                simulation.small.add(simulation.fitting[get_ident()])
-            else:
-                shown_before(message, category, *others, **named)
-
-        warnings.showwarning = show
-        yield
 
 
 # Simulated rows, and the errors of a model of them

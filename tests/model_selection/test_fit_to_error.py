@@ -3,6 +3,7 @@
 import math
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.base import clone
 
 from skdpsynth import PrivacyAccountant, PrivatePCA, load
 from skdpsynth.auditing import audit_epsilon, worst_case_neighbors
-from skdpsynth.exceptions import BudgetExceededError, BudgetWarning
+from skdpsynth.exceptions import BudgetExceededError, BudgetWarning, InsecureRandomnessWarning
 from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.model_selection import fit_to_error
 from skdpsynth.privacy import epsilon_of_rho
@@ -87,6 +88,24 @@ def test_the_cap_is_charged_first_and_in_full_and_the_rounds_share_it(relation):
     with pytest.raises(BudgetExceededError):
         search(points(neighboring=relation, accountant=shared), max_epsilon=7)
     assert shared.spent == 4
+
+
+def test_warnings_of_other_threads_are_shown_while_it_searches():
+    asked = []
+
+    def error(model):  # another thread's warning, while a fit is simulated or not
+        with ThreadPoolExecutor(1) as other:
+            other.submit(warnings.warn, f"of another thread {len(asked)}", UserWarning).result()
+        asked.append(model)
+        return sampled(model)
+
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        search(error=error, target=0.2)
+    texts = [str(each.message) for each in shown]
+    assert len(asked) > 5
+    assert [text for text in texts if "another" in text] == [f"of another thread {k}" for k in range(len(asked))]
+    assert sum(issubclass(each.category, InsecureRandomnessWarning) for each in shown) == 0
 
 
 def test_a_target_out_of_reach_is_said_and_has_spent_the_cap():

@@ -3,6 +3,7 @@
 import math
 import re
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -84,14 +85,18 @@ def test_plans_warn_of_nothing_that_protects_rows_nor_of_few_rows(random_state):
     assert "*" in str(expected)
 
 
+def say():
+    warnings.warn("look here", UserWarning)
+
+
 class Warning_(BaseEstimator):
     """Samples what it got, and says something of its own."""
 
-    def __init__(self, epsilon=1.0):
-        self.epsilon = epsilon
+    def __init__(self, says=say, epsilon=1.0):
+        self.says, self.epsilon = says, epsilon
 
     def fit(self, X):
-        warnings.warn("look here", UserWarning)
+        self.says()
         self.X_ = X
         return self
 
@@ -107,6 +112,15 @@ def test_other_warnings_pass_and_filters_are_as_before():
     assert errors_of(expected) == [0, 0]
     with pytest.warns(InsecureRandomnessWarning):
         PrivateMeasureMechanism(random_state=0).fit(np.zeros((100, 1)))
+
+
+def test_warnings_of_other_threads_are_shown():
+    def of_another_fit():
+        with ThreadPoolExecutor(1) as other:
+            other.submit(PrivateMeasureMechanism(bounds=(0, 1), random_state=0).fit, np.zeros((100, 1))).result()
+
+    with pytest.warns(InsecureRandomnessWarning):
+        quick(Warning_(of_another_fit), bounds=(0, 1), n_features=1)
 
 
 @pytest.mark.parametrize("estimator", [LowDimSynthesizer(1), pytest.param(LatentFactorSynthesizer(), marks=pytest.mark.nightly)])
