@@ -43,7 +43,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 from scipy.optimize import linprog
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from skdpsynth import (
     AreaSynthesizer,
@@ -57,7 +57,7 @@ from skdpsynth import (
     SignedMeasureMechanism,
 )
 from skdpsynth.domain import Children, Continuous, Date, Hierarchy, Inequality, Nominal, Schema
-from skdpsynth.model_selection import PrivateSearchCV
+from skdpsynth.model_selection import PrivateSearchCV, fit_to_error
 from skdpsynth.models import _latent_factors, _link_factors, _training, _wide_factors
 from skdpsynth.privacy import PrivacyLoss
 from skdpsynth.privacy._gaussian import gaussian_of_pure, pure_of_gaussian
@@ -511,6 +511,34 @@ def search(estimator: Any, grid: dict[str, Any], relation: str, **parameters: An
     return Case(PrivateSearchCV(estimator, grid, epsilon=2.0, random_state=0, **parameters), X, neighbors(X, relation, rivals))
 
 
+class FitToError(BaseEstimator):
+    """A search for the least epsilon as an estimator; what it keeps is the model, the rounds and the cost."""
+
+    delta = property(lambda self: self.estimator.delta)
+
+    def __init__(self, estimator: Any, error: Any, target: float, epsilon: float = 8.0):
+        self.estimator, self.error, self.target, self.epsilon = estimator, error, target, epsilon
+
+    def fit(self, X: Any, unit: str | None = None) -> "FitToError":
+        """Search, with the epsilon as the cap."""
+        found = fit_to_error(self.estimator, X, target=self.target, max_epsilon=self.epsilon, error=self.error, unit=unit)
+        self.model_, self.accountant_ = found.model, found.model.accountant_
+        self.words_, self.costs_, self.state_ = str(found), found.to_records(), full_state(found.model)
+        return self
+
+
+def searched(case: Case, error: Any, target: float) -> Case:
+    """The case of a search with the estimator of another one."""
+    return replace(case, estimator=FitToError(case.estimator, error, target))
+
+
+def share_over_epsilon(model: Any) -> float:
+    """An error that follows from the rows of a model. Without simulated fits, which are refused, rounds follow a power law, faster."""
+    if model.accountant is None:
+        raise ValueError("only rounds are looked at")
+    return (1 + float(np.mean(model.sample(50, random_state=0)["sick"].astype(float)))) / float(model.epsilon)
+
+
 def stream(estimator: Any, relation: str, ticks: list[Any], rivals: list[Any], where: int = 2) -> Case:
     """A stream in one of whose ticks, which is of a closed block, a row changes or comes."""
     others = neighbors(ticks[where], relation, rivals)
@@ -731,6 +759,16 @@ CASES: dict[str, Callable[[str], Case]] = {
     "search, centers": lambda relation: search(PCA(1), {"center": ["public", "private"]}, relation),
     "search, Gaussian": lambda relation: search(PCA(1, noise="gaussian"), {"center": ["public", "private"]}, relation, **DELTA),
     "search, cells": lambda relation: search(PSMM(), {"n_cells": [4, 64]}, relation),
+    "fit to error, bound": lambda relation: searched(points(PMM(), relation, d=1, **BOX), "bound", 0.05),
+    "fit to error, units, bound": lambda relation: searched(point_units(PMM(), relation, d=1, **BOX), "bound", 0.05),
+    "fit to error, pairs": lambda relation: searched(mixed(relation, n=2000), "pairs", 0.25),
+    "fit to error, delta": lambda relation: searched(mixed(relation, n=2000, **DELTA), share_over_epsilon, 0.4),
+    "fit to error, scores, delta": lambda relation: searched(
+        mixed(relation, n=2000, in_middle=False, strategy="scores", **DELTA), share_over_epsilon, 0.4
+    ),
+    "fit to error, private facts": lambda relation: searched(mixed(relation, n=2000, schema=PRIVATE, **DELTA), share_over_epsilon, 0.4),
+    "fit to error, weights": lambda relation: searched(weighed(relation, n=2000), share_over_epsilon, 0.4),
+    "fit to error, areas": lambda relation: searched(areas(relation, n=2000), share_over_epsilon, 0.4),
     "stream, blocks": lambda relation: point_stream(ONLINE(synthesizer=PMM("optimal"), **BOX), relation),
     "stream, default": lambda relation: point_stream(ONLINE(epsilon=2.0, **BOX), relation),
     "stream, auto, window": lambda relation: point_stream(ONLINE(growth="auto", window=10 if "add" in relation else 1000, **BOX), relation),
