@@ -22,7 +22,7 @@ SCRIPTS = {
     "robustness": ["threads.py", "hostile_files.py", "faults.py", "stream_kills.py", "resources.py", "bad_input.py", "messy_files.py"],
     "tables": ["mixed_tables.py", "nist_crc.py", "coded_tables.py", "coded_gram.py", "small_tables.py", "wide_tables.py"],
     "structure": ["near_columns.py", "rules.py", "spans.py", "strong_pairs.py", "wide_bounds.py", "pairs.py", "parities.py"],
-    "answers": ["prior.py", "conditions.py", "intervals.py"],
+    "answers": ["prior.py", "conditions.py", "intervals.py", "weights.py"],
     "linked": ["linked_tables.py", "areas.py"],
     "papers": ["papers/zhang_2024.py"],
 }
