@@ -233,11 +233,16 @@ def _first_enough(at: Callable[[Fraction], float], target: float, low: Fraction,
 
 
 def _power_law(rounds: list[FitRound]) -> Callable[[Fraction], float]:
-    """Return the error by epsilon on a line through the last two rounds, on logarithmic scales; in inverse proportion after the first."""
-    (*_, before, last), power = [rounds[0], *rounds], -1.0
+    """Return the error by epsilon on a line through the last round and one of at most half its epsilon, on logarithmic scales.
+
+    Between nearer rounds chance would make the slope. After the first round the error is in inverse proportion. Twice the slope takes half
+    of the way: an error that is mostly chance often asks for too much, and one more round is cheaper.
+    """
+    last, power = rounds[-1], -1.0
+    before = next((each for each in reversed(rounds) if 2 * each.epsilon <= last.epsilon), rounds[0])
     if min(last.error, before.error) > 0 and last.epsilon > before.epsilon:
-        power = min(max(math.log(last.error / before.error) / math.log(last.epsilon / before.epsilon), -1.0), -0.25)
-    return lambda epsilon: last.error * float(epsilon / last.epsilon) ** power
+        power = min(max(math.log(last.error / before.error) / math.log(last.epsilon / before.epsilon), -1.0), -0.5)
+    return lambda epsilon: last.error * float(epsilon / last.epsilon) ** (2 * power)
 
 
 def _error_of(estimator: PrivateEstimator, error: object, statistic: object, level: object) -> tuple[str, ErrorOfModel | None]:
