@@ -31,3 +31,30 @@ figure = expected.plot()
 for delta in (0, 1e-6):
     epsilon = expected.smallest_epsilon(0.06, delta=delta)
     print(f"delta={delta:g}: epsilon of about {epsilon:.2g}")
+
+# %%
+# Let the rows say when it is enough
+# ----------------------------------
+# A plan knows made-up rows, not these. `fit_to_error` starts with a small epsilon, and grows it until what was released says that the error
+# is small enough. All rounds together cost the cap, which is charged first. These patients are made up.
+
+import numpy as np
+import pandas as pd
+
+from skdpsynth.model_selection import fit_to_error
+
+rng = np.random.default_rng(0)
+age = rng.normal(58, 17, 8_000).clip(18, 99).round()
+ill = rng.random(8_000) < age / 130
+stage = np.minimum(rng.poisson(0.3 + ill), 3)
+patients = pd.DataFrame(
+    {
+        "age": age,
+        "smokes": rng.choice(schema["smokes"], 8_000, p=[0.5, 0.3, 0.2]),
+        "stage": np.array(["none", "mild", "moderate", "severe"])[stage],
+        "pressure": rng.normal(105 + 0.4 * age, 18).clip(60, 220),
+        "readmitted": rng.random(8_000) < 0.1 + 0.2 * ill,
+    }
+)
+found = fit_to_error(LatentFactorSynthesizer(schema, delta=1e-6), patients, target=0.06, max_epsilon=2)
+print(found)
