@@ -278,7 +278,7 @@ class PrivateSynthesizer(PrivateEstimator):
         synthetic = self._sample_as_data(min(max(usual, 1), _MAX_EVALUATED_ROWS), random_state)
         return quality_report(X, synthetic, self._public_schema(), target=target, random_state=random_state)
 
-    def _sample_as_data(self, n_samples: int, random_state: Seed) -> Any:
+    def _sample_as_data(self, n_samples: int | None, random_state: Seed) -> Any:
         """Return synthetic rows to be compared with rows of the data."""
         return self.sample(n_samples, random_state)
 

@@ -38,10 +38,10 @@ from skdpsynth.privacy import (
     Seed,
     SeededBits,
 )
-from skdpsynth.statistics import CellsOf, CodedGram, Coding, Interactions, Marginals, Trees, WeighedSums
+from skdpsynth.statistics import CellsOf, CodedGram, Coding, Interactions, Marginals, Trees
 from skdpsynth.synthesis._base import default_n_samples
 from skdpsynth.synthesis._latent_planning import GRAM
-from skdpsynth.synthesis._survey import SurveyDesign
+from skdpsynth.synthesis._survey import Design
 
 _NOISES: dict[str, Any] = {each.__name__: each for each in (DiscreteGaussian, DiscreteLaplace, DiscreteMatrixLaplace)}
 _WEAK = 5.0  # variance of the prior: so weak that dependences keep their size, which intervals need more than little noise
@@ -80,7 +80,7 @@ class ParametricBootstrap:
     pairs: tuple[tuple[int, int], ...]  # whose tables are estimated
     n_samples: int
     is_public: bool  # whether `n_samples` is the sum of all counts
-    survey: SurveyDesign | None = None  # of rows with weights
+    design: Design  # by which rows were drawn
 
     @classmethod
     def of(cls, synthesizer: BaseEstimator, n_samples: int) -> "ParametricBootstrap":
@@ -108,8 +108,8 @@ class ParametricBootstrap:
             over = Interactions(tuple(sizes), tuple(scales), len(model.weights), multipliers)  # type: ignore[arg-type]
         weak = replace(model, factors=tuple(replace(factors, variance=_WEAK) for factors in model.factors))
         pairs, is_public = tuple(by_place(synthesizer.marginals_consistent_, 2)), synthesizer.neighboring == "replace_one"
-        survey = synthesizer._design
-        replay = cls(weak, noises, over, pairs, n_samples, is_public and survey is None, survey)  # type: ignore[arg-type]
+        design = synthesizer._design
+        replay = cls(weak, noises, over, pairs, n_samples, is_public and design.has_public_sum, design)  # type: ignore[arg-type]
         if isinstance(over, CodedGram):
             released: list[Released] = [replay._noisy_gram(synthesizer.gram_ if lead else synthesizer.gram_[None])]
         else:
@@ -150,9 +150,8 @@ class ParametricBootstrap:
         cells = CellsOf({places[name]: grid for name, grid in grids_of(model.schema).items()})(values)
         bins = {places[name]: np.append(link.codes, link.n_bins).astype(np.int32) for name, link in model.links.items()}
         stratum = None if model.stratum is None else places[model.stratum]
-        return cells, Coding((*(places[name] for name in model.schema if name != model.stratum), stratum), bins)(cells) + (
-            [] if self.survey is None else self.survey.weights(values)[-1:]
-        )
+        codes = Coding((*(places[name] for name in model.schema if name != model.stratum), stratum), bins)(cells)
+        return cells, [*codes, *self.design.weights_of(values)]
 
     def resample_and_fit(
         self, cells: Sequence[np.ndarray], codes: Sequence[np.ndarray], rng: np.random.Generator, bits: RandomBits
@@ -162,39 +161,34 @@ class ParametricBootstrap:
         Rows are drawn with replacement, independent of each other, so the fitted model has the error of a sample beside that of noise.
         Those of a survey are drawn by their weights, and counted by them. Return the number of rows that the tables tell, too.
         """
-        rows = rng.integers(len(codes[0]), size=self.n_samples) if self.survey is None else self.survey.draw(codes[-1], rng)
+        rows = self.design.draw(codes, self.n_samples, rng)
         drawn = [column[rows] for column in codes]
-        weights = None if self.survey is None else drawn.pop()
         links, sizes = dict(self.model.links), [*self.model.factors[0].sizes.tolist(), len(self.model.weights)]
 
         def release(exact: np.ndarray, name: str) -> np.ndarray:
             return exact + self.noises[name].sample(exact.shape, bits)
 
         for name, link in links.items():
-            own = [cells[list(self.model.schema).index(name)][rows]]
+            own = [cells[list(self.model.schema).index(name)][rows], *drawn[len(sizes) :]]
             if isinstance(link, Link):
                 depth = grids_of(self.model.schema)[name].depth
-                exact = _sum(Trees.over([depth]), own, weights)
+                exact = self.design.sum(Trees.over([depth]), own)
                 levels = exact.levels(release(exact.counts, "counts of cells"))[0]
                 variance = float(self.noises["counts of cells"].variance(1))
                 links[name] = link.reweigh([levels.get(j) for j in range(1, depth + 1)], variance)
             else:
-                counts = _sum(Marginals.over([len(link.order) + 1], [(0,)]), own, weights).counts[: len(link.order)]
+                counts = self.design.sum(Marginals.over([len(link.order) + 1], [(0,)]), own).counts[: len(link.order)]
                 deviation = float(self.noises["counts of levels"].variance(1)) ** 0.5
                 links[name] = link.reweigh(release(counts, "counts of levels"), deviation)
-        return self._fit(links, self._release_again(drawn, weights, sizes, release))
+        return self._fit(links, self._release_again(drawn, sizes, release))
 
     def _release_again(
-        self,
-        codes: Sequence[np.ndarray],
-        weights: np.ndarray | None,
-        sizes: Sequence[int],
-        release: Callable[[np.ndarray, str], np.ndarray],
+        self, codes: Sequence[np.ndarray], sizes: Sequence[int], release: Callable[[np.ndarray, str], np.ndarray]
     ) -> list[Released]:
         n_columns = len(sizes) - 1
 
         def count(places: Sequence[tuple[int, ...]]) -> Marginals:
-            return _sum(Marginals.over(sizes, [(n_columns, *place) for place in places]), codes, weights)
+            return self.design.sum(Marginals.over(sizes, [(n_columns, *place) for place in places]), codes)
 
         if isinstance(self.interactions, CodedGram):
             return [self._noisy_gram(release(self.interactions.query(count(self.pairs), "replace_one").values, GRAM))]
@@ -210,10 +204,6 @@ class ParametricBootstrap:
             noisy = release(self.interactions.query(count(self.interactions.pairs), "replace_one").values, "interactions of pairs")
             released.append(self._noisy_interactions(self.interactions.tables(noisy)))
         return released
-
-
-def _sum(rule: Any, columns: Sequence[np.ndarray], weights: np.ndarray | None) -> Any:
-    return rule.of(list(columns)) if weights is None else WeighedSums(rule).of([*columns, weights])
 
 
 @dataclass(frozen=True, eq=False)
@@ -404,22 +394,17 @@ class TableWorld:
 
     def fill(self, values: Sequence[np.ndarray], population: float | None = None) -> Any:
         """Return a table of rows, with equal weights that tell a population: None, that of the fit."""
-        columns, survey = self.spans.decode(values), self.replay.survey
-        if survey is not None:
-            columns = survey.fill(columns, survey.population if population is None else population)
-        return self.container.fill(columns)
+        return self.container.fill(self.replay.design.fill(self.spans.decode(values), population))
 
     def tables(self, number: int) -> Iterator[Any]:
         # Post-processing (proof: `ParametricBootstrap`): these bits make noise for synthetic rows, so they need not be secure.
         bits = SeededBits(int.from_bytes(self.rng.bytes(32)))
         with np.errstate(all="ignore"):
             cells, codes = self.replay.encode(self.rows)
-        survey = self.replay.survey
         for _ in track_steps("fit again", range(number)):
             with np.errstate(all="ignore"):
                 model, n_rows = self.replay.resample_and_fit(cells, codes, self.rng, bits)
-            # The model's weights may sum to another population than the released tables tell.
-            yield self.table(model, None if survey is None else n_rows * survey.population / survey.expected_sum(codes[-1]))
+            yield self.table(model, self.replay.design.population_told(n_rows, codes))
 
 
 def check_interval_arguments(statistic: object, level: object, n_refits: object) -> tuple[float, int]:

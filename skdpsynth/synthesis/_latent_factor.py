@@ -18,13 +18,13 @@ from skdpsynth.frames import Cell, Rows, Table, TableKind, open_source
 from skdpsynth.models import pool_measurements, uniform_model
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import AccountantLike, Seed
-from skdpsynth.statistics import RowCount, SurveyWeights, total
+from skdpsynth.statistics import RowCount, total
 from skdpsynth.synthesis._base import BlockPlan, StreamBlock
 from skdpsynth.synthesis._conditional import ConditionalSynthesizer
 from skdpsynth.synthesis._latent_marginals import MarginalsStrategy, model_attributes
 from skdpsynth.synthesis._latent_planning import MANY_CLASSES, MAX_CODES, least_rows
 from skdpsynth.synthesis._latent_scores import ScoresStrategy
-from skdpsynth.synthesis._survey import POOL, SurveyDesign, WeighedBudget, survey_weights, weighed_facts
+from skdpsynth.synthesis._survey import Design, design_of
 from skdpsynth.tables import TableFormat, close_schema, continue_table, encode, open_columns, schema_of_box, start_table
 
 _STRATEGIES: dict[str, MarginalsStrategy | ScoresStrategy] = {"marginals": MarginalsStrategy(), "scores": ScoresStrategy()}
@@ -234,21 +234,13 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         self.n_jobs = n_jobs
 
     @property
-    def _survey(self) -> SurveyWeights:
-        return survey_weights(self.weights, self._container.schema.coded)
-
-    @property
-    def _design(self) -> SurveyDesign | None:
-        """The design of the sample that was fitted, for tables that stand for its population."""
-        if self.weights is None:
-            return None
-        survey, kind = self._survey, self._container.schema.coded[self.weights]
-        numbers = self.population_ / survey.unit, self.n_samples_, self.neighboring == "replace_one"
-        return SurveyDesign(survey, *numbers, bool(kind.integer))
+    def _design(self) -> Design:
+        """How the rows were drawn that were fitted, for tables that stand for their population."""
+        return design_of(self.weights, self._container.schema).told_by(self)
 
     def _open_rows(self, X: Table, unit: Any, rng: Any, outer: Any) -> tuple[Rows, Facts]:
         rows, facts = super()._open_rows(X, unit, rng, outer)
-        return (rows, facts) if self.weights is None else (self._survey.weigh(rows), facts)
+        return design_of(self.weights, self._container.schema).weigh(rows), facts
 
     def _open_table(self, X: Table) -> tuple[Rows, dict[str, Any]]:
         if isinstance(X, Rows):  # of a stream, or of areas, which have read them
@@ -302,26 +294,14 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
             bounds = zip(facts.box.low.tolist(), facts.box.high.tolist(), strict=True)
             schema = Schema({place: Continuous(low, high) for place, (low, high) in enumerate(bounds)})
         self._check_parameters(schema)
-        facts = facts if self.weights is None else weighed_facts(facts, survey_weights(self.weights, schema))
-        return self._strategy.plan(self, facts, schema)
+        return self._strategy.plan(self, design_of(self.weights, schema).facts(facts), schema)
 
     def _release(self, rows: Rows, plan: Any, budget: Budget) -> None:
         self.schema_ = self._container.schema
-        if self.weights is None:
-            self.__dict__.update(self._strategy.release_model(self, rows, plan, budget))
-        else:
-            self._release_weighed(rows, plan, budget)
+        design, public = design_of(self.weights, self.schema_), vars(self).get("n_samples_")
+        found = self._strategy.release_model(self, rows, plan, design.budget(budget))
+        self.__dict__.update(design.results(found, public))
         self.__dict__.pop("_prior", None)
-
-    def _release_weighed(self, rows: Rows, plan: Any, budget: Budget) -> None:
-        """Release sums of weighted rows, and tell the number of rows from the sum of their weights."""
-        survey, public = self._survey, vars(self).get("n_samples_")
-        found: dict[str, Any] = self._strategy.release_model(self, rows, plan, WeighedBudget(budget, survey))
-        population, error = found.pop("n_samples_"), found.pop("_size_error")
-        self.__dict__.update(found)
-        self.population_ = population * survey.unit
-        self.n_samples_ = public or max(1, round(self.population_ / survey.usual))
-        self._size_error = 0.0 if public else error * survey.unit / survey.usual
 
     @property
     def _strategy(self) -> MarginalsStrategy | ScoresStrategy:
@@ -413,17 +393,14 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
 
     @np.errstate(all="ignore")  # a step beside 0 is below what floats are exact for
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> Any:
-        rows, design = self._spans.decode(self._model.sample(n_samples, rng, self.n_jobs)), self._design
-        return rows if design is None else design.fill(rows, design.population)
+        return self._design.fill(self._spans.decode(self._model.sample(n_samples, rng, self.n_jobs)))
 
     def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[Any]:
-        blocks, design = map(self._spans.decode, self._model.sample_blocks(n_samples, rng)), self._design
-        return blocks if design is None else design.fill_blocks(blocks)
+        return self._design.fill_blocks(map(self._spans.decode, self._model.sample_blocks(n_samples, rng)))
 
     def _condition_on(self, conditions: Mapping[Hashable, Cell] | None) -> ConditionalSynthesizer:
         found = super()._condition_on(conditions)
-        if self.weights is not None and self.weights in (conditions or {}):
-            raise ValueError(f"conditions must leave out the column of weights, {short_repr(self.weights)}, which is alike in all rows.")
+        self._design.check_conditions(conditions or {})
         return found
 
     def sample_survey(self, n_samples: int | None = None, random_state: Seed = None) -> Any:
@@ -450,18 +427,17 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
             If the estimator has no `weights`.
         """
         check_is_fitted(self)
-        design = self._design
-        if design is None:
+        if self.weights is None:
             raise ValueError("weights must name a column for sample_survey, got None; use sample.")
-        request = self._drawing(n_samples, random_state)
-        return replace(request, rows=partial(self._survey_rows, design)).to(None)
+        return self._sample_as_data(n_samples, random_state)
+
+    def _sample_as_data(self, n_samples: int | None, random_state: Seed) -> Any:
+        return replace(self._drawing(n_samples, random_state), rows=self._rows_as_data).to(None)
 
     @np.errstate(all="ignore")
-    def _survey_rows(self, design: SurveyDesign, n_samples: int, rng: np.random.Generator) -> list[np.ndarray]:
-        return design.select(self._spans.decode(self._model.sample(POOL * n_samples, rng, self.n_jobs)), n_samples, rng)
-
-    def _sample_as_data(self, n_samples: int, random_state: Seed) -> Any:
-        return (self.sample if self._design is None else self.sample_survey)(n_samples, random_state)
+    def _rows_as_data(self, n_samples: int, rng: np.random.Generator) -> Any:
+        design = self._design
+        return design.select(self._spans.decode(self._model.sample(design.n_model_rows * n_samples, rng, self.n_jobs)), n_samples, rng)
 
     def _public_schema(self) -> Schema:
         return self.schema_
@@ -470,8 +446,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         return continue_table(self, X).map(partial(encode, schema=self.schema_))
 
     def _sample_points(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
-        rows = self._sample_rows(n_samples, rng) if self._design is None else self._survey_rows(self._design, n_samples, rng)
-        return encode(rows, self.schema_)
+        return encode(self._rows_as_data(n_samples, rng), self.schema_)
 
     def _check_parameters(self, schema: Schema) -> None:
         check_parameters(self, {"strategy": (*_STRATEGIES, ""), "n_factors": ("auto", Whole(1, _MAX_FACTORS), "use 'auto'")})

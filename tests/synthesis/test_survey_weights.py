@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from internals import SurveyWeights, _latent_factor
+from internals import SurveyDesign, SurveyWeights
 from laws import refuses
 from sources import duck
 
@@ -235,5 +235,5 @@ def test_laws_hold_with_weights(name, relation):
 @each_relation
 def test_the_law_of_losses_finds_noise_for_half_of_what_a_row_weighs(relation, monkeypatch):
     monkeypatch.setattr(SurveyWeights, "sensitivity", lambda self, of_row: of_row.times(512))
-    monkeypatch.setattr(_latent_factor, "weighed_facts", lambda facts, weights: replace(facts, n_samples=None, rows_per_unit=512))
+    monkeypatch.setattr(SurveyDesign, "facts", lambda self, facts: replace(facts, n_samples=None, rows_per_unit=512))
     refuses(AssertionError, "lost (epsilon|rho)=", law_for(relation, LOSS))
