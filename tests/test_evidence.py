@@ -77,6 +77,7 @@ def others():
         "stream": (OnlineSynthesizer(growth="auto"), np.repeat(X, 20, axis=0)),
         "linked-wide": linked_wide(),
         **{f"areas-{r}-{d}": (areas(neighboring=r, delta=d), table) for r in RELATIONS for d in (0, 1e-6)},
+        **{f"areas-tables-{d}": (areas(groups="part", epsilon=200, delta=d), table) for d in (0, 1e-6)},
         "areas-units": (areas(max_rows_per_unit=2, delta=1e-6), table, np.repeat(np.arange(100), 2)),
     }
 

@@ -1,6 +1,6 @@
 """Measures on cells: mathematics without data or privacy."""
 
-from skdpsynth.measures._areas import level_shares, nearest_whole, tree_least_squares, tree_variances, whole_counts
+from skdpsynth.measures._areas import level_shares, nearest_whole, shrink_tables, tree_least_squares, tree_variances, whole_counts
 from skdpsynth.measures._consistency import (
     DEFAULT_PRIOR,
     TwoStages,

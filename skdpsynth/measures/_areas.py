@@ -81,6 +81,28 @@ def nearest_whole(values: np.ndarray, totals: np.ndarray) -> np.ndarray:
     return floor + (ranks < totals - floor.sum(axis=0))
 
 
+def shrink_tables(noisy: np.ndarray, expected: np.ndarray, variance: float, groups: np.ndarray) -> np.ndarray:
+    """Return tables of areas between the expected ones and noisy counts, which sum to the expected numbers of each area and each group.
+
+    Both have the shape (n_areas, n_codes); `groups` says in which group each area lies, and `variance` how much noise a count has. True
+    counts differ from expected ones by chance, as those of so many draws do, and by an effect in proportion to that variance, whose
+    mean square is what residuals have beyond noise and chance (empirical Bayes).
+    """
+    sizes = expected.sum(axis=1, keepdims=True)
+    shares, of_groups = expected / np.maximum(sizes, 1), sizes / np.maximum(_sums(sizes, groups, groups.max() + 1)[groups], 1)
+
+    def centered(shifts: np.ndarray) -> np.ndarray:
+        shifts = shifts - shares * shifts.sum(axis=1, keepdims=True)
+        balanced: np.ndarray = shifts - of_groups * _sums(shifts, groups, groups.max() + 1)[groups]
+        return balanced
+
+    shifts, chance = centered(noisy - expected), expected * (1 - shares)
+    effect = max(0.0, float((shifts**2 - chance - variance).sum()) / max(float((chance**2).sum()), 1.0))
+    own = chance + effect * chance**2
+    found: np.ndarray = np.maximum(expected + centered(shifts * own / np.maximum(own + variance, _EXACT)), 0.0)
+    return found
+
+
 def level_shares(parents: Sequence[np.ndarray], is_counted: Sequence[bool], power: int) -> list[float]:
     """Return shares of the budget by level, the whole first, that leave the least variance of estimates in the mean over levels.
 

@@ -6,7 +6,7 @@ from skdpsynth.models._joint_distribution import JointDistribution, RejectionSam
 from skdpsynth.models._latent_factors import BlockTables, LatentFactors, candidate_triples, most_dependent_triples, triple_frequencies
 from skdpsynth.models._link_factors import LinkFactors, LinkTables, fit_link_factors
 from skdpsynth.models._measurements import Codes, Measurements, TableModel, bins_of, pool_measurements, uniform_model
-from skdpsynth.models._mixture_sampling import balanced_choice
+from skdpsynth.models._mixture_sampling import spread_pairs
 from skdpsynth.models._noisy_tables import (
     Estimates,
     NoisyGram,

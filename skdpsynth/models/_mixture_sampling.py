@@ -12,6 +12,9 @@ _RATIO = 1.1673039782614187
 STRATA, NODES, CODES, CELLS = (_RATIO**-stage for stage in range(1, 5))
 COMMON = (5**0.5 - 1) / 2  # of nodes that all blocks of columns share: the golden ratio, which is in no small relation to those
 _GROUP_BIT, _ROW_BITS = 48, 16  # of a word that is sorted: common node, random bits, row of a block
+_RAKES, _NO_ROW = 4, 1e-9  # of a table to those of its two columns; in place of no row
+_SWEEPS, _STEPS = 48, 256  # over all rows, in which two may be exchanged, and of a sweep, at most
+_FEW = 0.02  # of the couples: as many exchanges of a sweep end them
 _AT_ONCE = 16  # couples of rows that are chosen from by the same counts
 _NARROW = 64  # codes of a column, beyond which rows are looked up instead of the ends of codes
 
@@ -74,13 +77,7 @@ class CommonNodeSampler:
 
 
 def balanced_half(codes: Sequence[np.ndarray], rng: np.random.Generator) -> list[np.ndarray]:
-    """Return half of an even number of rows of codes, in random order, whose pairs of columns are nearly as frequent as in all of them."""
-    rows = balanced_choice(codes, rng.permutation(len(codes[0])).reshape(-1, 2), rng)
-    return [np.take(column, rows) for column in codes]
-
-
-def balanced_choice(codes: Sequence[np.ndarray], couples: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return one row of each couple, such that pairs of columns are nearly as frequent as in both.
+    """Return half of an even number of rows of codes, in random order, whose pairs of columns are nearly as frequent as in all of them.
 
     Two rows at a time, the one is kept whose kind has been kept less often than left out: where the signed counts of its pairs of codes,
     summed, are lower. As each choice would be the other one if all before were, a row that is kept has the law of all rows; and signed
@@ -91,7 +88,7 @@ def balanced_choice(codes: Sequence[np.ndarray], couples: np.ndarray, rng: np.ra
     starts = np.cumsum([0, *(int(column.max(initial=0)) + 1 for column in codes)])
     places = np.array([column.astype(np.int64) + start for column, start in zip(codes, starts, strict=False)])
     signed, width = np.zeros(starts[-1] ** 2, dtype=np.int32), int(starts[-1])
-    kept = [np.empty(0, dtype=np.int64)]
+    couples, kept = rng.permutation(len(codes[0])).reshape(-1, 2), [np.empty(0, dtype=np.int64)]
     heads = rng.random(len(couples)) < 0.5
     for start in range(0, len(couples), _AT_ONCE):
         both = couples[start : start + _AT_ONCE]
@@ -101,7 +98,73 @@ def balanced_choice(codes: Sequence[np.ndarray], couples: np.ndarray, rng: np.ra
         takes_second = np.where(excess == 0, heads[start : start + len(both)], excess > 0)
         kept.append(both[np.arange(len(both)), takes_second.astype(np.int64)])
         np.add.at(signed, cells.ravel(), np.tile(np.stack([1 - 2 * takes_second, 2 * takes_second - 1], axis=1).ravel(), len(first)))
-    return np.concatenate(kept)
+    rows = np.concatenate(kept)
+    return [np.take(column, rows) for column in codes]
+
+
+def spread_pairs(
+    codes: np.ndarray, parts: np.ndarray, areas: np.ndarray, tilts: Sequence[np.ndarray], rng: np.random.Generator
+) -> np.ndarray:
+    """Return the row that each place gets, in the part of the row that stood there, such that pairs of columns are alike in all areas.
+
+    `parts` and `areas` are those of places. Two places of a part in different areas exchange their rows where that brings the counts of
+    pairs nearer, in squares, to those in proportion: an area has of each part's rows the share that it has of the part's places. As it
+    matters only which rows an area gets, and not how many, all counts of parts by areas stay. `tilts` are tables of areas by codes, one a
+    column: so many times the counts in proportion an area shall have, to which its pairs are raked first. Without any they stay.
+    """
+    rows, (first, second) = np.arange(len(parts)), np.triu_indices(len(codes), 1)
+    sizes = np.array([tilt.shape[1] for tilt in tilts]) if tilts else codes.max(axis=1, initial=0) + 1
+    places = np.bincount(parts * (areas.max() + 1) + areas, minlength=(parts.max() + 1) * (areas.max() + 1)).reshape(-1, areas.max() + 1)
+    ends = np.cumsum(sizes[first] * sizes[second])
+    if places.shape[1] < 2:
+        return rows
+    cells = (codes[first] * sizes[second, None] + codes[second] + np.append(0, ends[:-1])[:, None]).T
+    # Counts of pairs in each area beyond those in proportion.
+    shares = places / np.maximum(places.sum(axis=1, keepdims=True), 1)
+    wanted = shares.T @ _count_cells(cells, parts, ends)
+    if tilts:
+        pairs = np.split(wanted, ends[:-1], axis=1)
+        wanted = np.hstack([_rake(own, tilts[i], tilts[j]) for own, i, j in zip(pairs, first.tolist(), second.tolist(), strict=True)])
+    excess = (_count_cells(cells, areas, ends) - wanted).ravel()
+    starts = areas * ends[-1]
+    for sweep in range(_SWEEPS):
+        n_exchanged = 0
+        order = np.lexsort((rng.random(len(parts)), parts))[sweep % 2 :]
+        couples = order[: len(order) // 2 * 2].reshape(-1, 2).T
+        couples = couples[:, (parts[couples[0]] == parts[couples[1]]) & (areas[couples[0]] != areas[couples[1]])]
+        for start in range(0, couples.shape[1], at_once := max(_AT_ONCE, couples.shape[1] // _STEPS)):
+            here = couples[:, start : start + at_once]
+            of, at = cells[rows[here]], starts[here][:, :, None]
+            stay, move = excess[of + at], excess[of + at[::-1]]
+            change = (move - stay).sum(axis=(0, 2)) + 2 * (of[0] != of[1]).sum(axis=1)  # half of that of all squares
+            better = change < 0
+            n_exchanged += int(better.sum())
+            rows[here[:, better]] = rows[here[::-1, better]]
+            of, at = of[:, better], at[:, better]
+            np.subtract.at(excess, of + at, 1.0)
+            np.add.at(excess, of + at[::-1], 1.0)
+        if n_exchanged <= _FEW * couples.shape[1]:
+            break
+    return rows
+
+
+def _rake(wanted: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return tables of a pair of columns in each area, raked until each column is as often there as before, times its tilt."""
+    table = wanted.reshape(-1, first.shape[1], second.shape[1])
+    of_first, of_second = table.sum(axis=2) * first[: len(table)], table.sum(axis=1) * second[: len(table)]
+    for _ in range(_RAKES):
+        table = table * (of_first / np.maximum(table.sum(axis=2), _NO_ROW))[:, :, None]
+        table = table * (of_second / np.maximum(table.sum(axis=1), _NO_ROW))[:, None]
+    return table.reshape(wanted.shape)
+
+
+def _count_cells(cells: np.ndarray, labels: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Return the counts of all cells for each label: those of the rows of a pair of columns end at `ends`."""
+    tables, n_labels = [], int(labels.max()) + 1
+    for own, start, end in zip(cells.T, np.append(0, ends[:-1]).tolist(), ends.tolist(), strict=True):
+        counts = np.bincount(labels * (end - start) + own - start, minlength=n_labels * (end - start))
+        tables.append(counts.reshape(n_labels, end - start))
+    return np.hstack(tables)
 
 
 def _cumulative_shares(weights: np.ndarray) -> np.ndarray:

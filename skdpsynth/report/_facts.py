@@ -49,6 +49,7 @@ _NEAREST = (
 _EXPECTED = "An estimate, not a bound: the same distance on average, found by running the mechanism again on rows of the model."
 _ERROR = "Standard deviation of the noise in a count of {}, beside their number. Synthetic rows have the error of the model, too."
 _AREAS = "Standard deviation of the noise in a released count of an area of this level, which rows of a sample agree with."
+_TABLES = "Standard deviation of the noise in a count of the tables of other columns, by which areas of a group differ."
 _PARITY = "Beyond pairs: the mean product of the signs of these columns, with noise; near 1 or -1, all but one of them tell the last."
 _EDGE = "By the law of the noise: the largest variance that a direction is likely to show by noise alone. Directions below it mean nothing."
 
@@ -502,6 +503,8 @@ def _bounds(model: BaseEstimator) -> Iterator[Bound]:
     for level, errors in getattr(model, "counts_errors_", {}).items():
         both = " to ".join(dict.fromkeys(f"{error:.3g}" for error in (errors.min(), errors.max())))
         yield Bound(f"counts_errors_ of {level}", both, _AREAS)
+    if getattr(model, "noisy_tables_", None):
+        yield Bound("tables_error_", f"{model.tables_error_:.3g}", _TABLES)
     for names, mean in getattr(model, "parities_", {}).items():
         means = [mean] if isinstance(mean, float) else mean
         yield Bound(f"parities_ of {list_names(names)}", ", ".join(f"{value:.2f}" for value in means), _PARITY)

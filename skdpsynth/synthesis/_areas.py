@@ -11,14 +11,14 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdpsynth._validation import Between, check_parameters, short_repr
-from skdpsynth.domain import WHOLE, AllowedCells, BoundsLike, Hierarchy, Schema, SchemaLike, Unique, is_name, list_names
+from skdpsynth.domain import WHOLE, AllowedCells, BoundsLike, Hierarchy, Schema, SchemaLike, Unique, grids_of, is_name, list_names
 from skdpsynth.fitting import Budget, Facts, Plan, check_part, clone_part, fit_part
 from skdpsynth.frames import ChunkedSource, Rows, Table, TableKind, concatenate, open_source
-from skdpsynth.measures import level_shares, tree_least_squares, tree_variances, whole_counts
-from skdpsynth.models import JointDistribution, balanced_choice
+from skdpsynth.measures import level_shares, shrink_tables, tree_least_squares, tree_variances, whole_counts
+from skdpsynth.models import JointDistribution, spread_pairs
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import AccountantLike, Mechanism, PrivacyLoss, Seed, losses_of_kind, mechanism
-from skdpsynth.statistics import Coding, Marginals, total
+from skdpsynth.statistics import CellsOf, Coding, Marginals, total
 from skdpsynth.synthesis._base import BATCH, PrivateSynthesizer
 from skdpsynth.synthesis._latent_factor import LatentFactorSynthesizer
 from skdpsynth.synthesis._latent_planning import MAX_CODES, least_rows
@@ -26,15 +26,21 @@ from skdpsynth.tables import TableFormat, continue_table, encode, reading_option
 
 _MOST_COUNTS = 1 << 24  # of the smallest areas
 _MOST_ROWS = 1 << 26
-_MOST_BALANCED = 1 << 26  # pairs of columns in all couples of rows
-_KINDS, _ORDERED = 16, 4  # of a column, and columns by which the rows of a part are ordered
+_MOST_SPREAD = 1 << 26  # pairs of columns in all rows of a sample
+_MOST_COUNTS_OF_PAIRS = 1 << 24  # of codes, in all parts and areas of a group
+_KINDS = 16  # of a column
+_FOLD = 4  # kinds of a number that are one in tables of areas: more kinds drown in noise
 _ROWS_OF_GROUP = 5  # times the least rows of a table, so many in each group pay for keeping groups apart
+_OF_TABLES = 0.08  # of the model's share, for tables of columns in the smallest areas
+_SHIFT = 1 / 16  # of the rows of an area: a difference to its group that pays for these tables where noise is less
 _POOL = 2.2  # times the rows of a sample, that are drawn of the model at once
+_LEFT_OVER, _NO_ROW = -1, 1e-9  # the area of rows that are in none; in place of no row
 
 
 @dataclass(frozen=True, kw_only=True)
 class _AreasPlan(Plan):
     noises: Mapping[str, Mechanism]  # of each level that is counted, by its name
+    of_tables: Mechanism | None  # None: there are none
     inner: LatentFactorSynthesizer
     inner_facts: Facts
     n_samples: int | None
@@ -94,6 +100,11 @@ class AreaSynthesizer(PrivateSynthesizer):
     counts_errors_ : dict of str to ndarray
         By level, for each area the standard deviation of the noise of each of its least squares estimates, which `counts_` round: 1.96
         times as much on both sides is an interval of 95 % (less than that, where counts are held at 0). It is public.
+    noisy_tables_ : dict of column to int64 ndarray
+        For each column outside `by` the noisy counts of its levels (of many: 16 kinds of them), or of four kinds of numbers, in each of the
+        smallest areas, exactly as released, shape (n_areas, n_kinds); empty where they do not pay. Those of missing cells come last.
+    tables_error_ : float
+        The standard deviation of the noise of each count in `noisy_tables_`; 0 where there are none.
     synthesizer_ : LatentFactorSynthesizer
         The fitted model of the other columns. Its column of the smallest areas holds areas of the level `groups`.
     accountant_ : PrivacyAccountant
@@ -118,16 +129,18 @@ class AreaSynthesizer(PrivateSynthesizer):
     Notes
     -----
     *Privacy.* `fit` is epsilon-differentially private under `neighboring`; (epsilon, delta) if delta > 0. On each level a row is counted in
-    one cell of one table, so a row that comes or goes changes one count by 1, and one that is replaced two
-    (`skdpsynth.statistics.Marginals`). The levels and the model share the budget (adaptive composition), and all else is post-processing.
+    one cell of one table, so a row that comes or goes changes one count by 1, and one that is replaced two; in k tables of other columns it
+    changes k and 2 k (`skdpsynth.statistics.Marginals`). The levels, the model and these tables share the budget (adaptive composition),
+    and all else is post-processing.
 
     *Counts.* The shares of levels follow from the numbers of areas. The noisy counts of all levels are joined by least squares along the
     tree. Then, from the whole down, the parts of each area are the whole numbers of at least 0 nearest to the estimates that add up to it.
 
-    *Rows.* For each released count that many rows are drawn from the model, given the cells of `by` and the area of level `groups`; from
-    which smallest area in it a row comes depends on the counts alone. So columns that are not in `by` do not differ between the areas of a
-    group, beyond what `by` explains. Pairs of columns are kept as frequent in each group as the model has them. Another number of rows is
-    shared among areas in proportion, rounded so that it adds up.
+    *Rows.* For each released count that many rows are drawn from the model, given the cells of `by` and the area of level `groups`; pairs
+    of columns are kept as frequent in each group as the model has them. Then rows of equal cells of `by` change places until pairs are as
+    frequent in each area as in its group. Under "replace_one", where areas have many rows for the noise, noisy tables of the columns not
+    in `by` are released in each of the smallest areas, for 8 % of the share of the model: then areas of a group differ as far as these
+    tables show it beyond noise and chance. Another number of rows is shared among areas in proportion, rounded so that it adds up.
 
     References
     ----------
@@ -238,6 +251,23 @@ class AreaSynthesizer(PrivateSynthesizer):
         return list(map(list(self._container.schema.coded).index, self.by))
 
     @property
+    def _places_outside(self) -> list[int]:
+        """Columns that are neither areas nor in `by`."""
+        return sorted({*range(len(self._container.schema.coded))} - {self._place_of_areas, *self._places_of_by})
+
+    @property
+    def _table_sizes(self) -> list[int]:
+        """Number of codes of each column in tables of areas."""
+        kinds = self._container.schema.coded.values()
+        return [min(_KINDS, kind.n_codes) if hasattr(kind, "levels") else _KINDS + kind.nullable for kind in kinds]
+
+    @property
+    def _folds(self) -> list[np.ndarray]:
+        """For each code of a column its place in the tables of areas."""
+        kinds = self._container.schema.coded.values()
+        return [np.arange(size) // (1 if hasattr(kind, "levels") else _FOLD) for kind, size in zip(kinds, self._table_sizes, strict=True)]
+
+    @property
     def _parents(self) -> tuple[np.ndarray, ...]:
         return () if self.hierarchy is None else self.hierarchy.parents
 
@@ -291,13 +321,35 @@ class AreaSynthesizer(PrivateSynthesizer):
         return self._plan_shares(facts, as_gaussian=False)
 
     def _plan_shares(self, facts: Facts, as_gaussian: bool) -> _AreasPlan:
+        has_parts = self._group_level < len(self._levels) - 1
+        if facts.n_samples and has_parts and self._places_outside and self._is_spread(facts.n_samples):
+            plan = self._plan_parts(other := facts.part(), as_gaussian, _OF_TABLES)
+            n_rows, noise = facts.n_samples / self._n_areas[-1], plan.of_tables
+            is_apart = self._group_level == 0 or plan.inner.stratify in self._unstated
+            if noise is not None and is_apart and noise.deviation <= _SHIFT * n_rows:
+                facts.warnings.extend(other.warnings)
+                return plan
+        return self._plan_parts(facts, as_gaussian)
+
+    def _is_spread(self, n_rows: int) -> bool:
+        """Return whether rows of the areas of a group change places, which takes time and memory."""
+        sizes = np.delete(self._table_sizes, [] if self._place_of_areas is None else self._place_of_areas)
+        n_labels = int(np.bincount(self._of_smallest[self._group_level]).max()) + 1 + math.prod(self._by_sizes)
+        n_codes = (int(sizes.sum()) ** 2 - int((sizes**2).sum())) // 2
+        return len(sizes) > 1 and n_rows * math.comb(len(sizes), 2) <= _MOST_SPREAD and n_labels * n_codes <= _MOST_COUNTS_OF_PAIRS
+
+    def _plan_parts(self, facts: Facts, as_gaussian: bool, of_tables: float = 0.0) -> _AreasPlan:
         is_counted = [facts.n_samples is None or bool(self.by)] + [True] * (len(self._levels) - 1)
-        weights = [self.counts_share, 1 - self.counts_share] if any(is_counted) else [0, 1]
-        noises, inner_facts = {}, facts
+        noises, inner_facts, tables, rest = {}, facts, None, 1 - self.counts_share
         if any(is_counted):
-            of_counts, inner_facts = facts.divide(weights, as_gaussian)
-            share = losses_of_kind("gaussian", of_counts.share)[0] if as_gaussian else of_counts.share.pure
-            noises = self._plan_noises(share, is_counted, facts.neighboring)
+            weights = [self.counts_share, rest * (1 - of_tables), rest * of_tables]
+            of_counts, inner_facts, *last = facts.divide([weight for weight in weights if weight], as_gaussian)
+            shares = [losses_of_kind("gaussian", of.share)[0] if as_gaussian else of.share.pure for of in (of_counts, *last)]
+            noises = self._plan_noises(shares[0], is_counted, facts.neighboring)
+            if last:
+                sensitivity = Marginals.sensitivity(facts.neighboring, len(self._places_outside))
+                n_values = self._n_areas[-1] * sum(int(self._folds[i][-1]) + 1 for i in self._places_outside)
+                tables = mechanism(sensitivity, shares[1], n_values=n_values)
         made = LatentFactorSynthesizer() if self.synthesizer is None else clone_part(self.synthesizer, type(self).__name__)
         inner = made._for_read_rows(table := self._inner_format())
         inner_facts = inner_facts.part(schema=table.schema.coded, delta=facts.delta)
@@ -307,6 +359,7 @@ class AreaSynthesizer(PrivateSynthesizer):
             as_gaussian or plan.spends_delta,
             rho="gaussian" if as_gaussian else plan.rho if not any(is_counted) else None,
             noises=noises,
+            of_tables=tables,
             inner=inner,
             inner_facts=inner_facts,
             n_samples=facts.n_samples,
@@ -347,6 +400,39 @@ class AreaSynthesizer(PrivateSynthesizer):
         if plan.n_samples is None:
             self._plan_model(plan.inner, plan.inner_facts.part(), self.n_samples_)
         self.synthesizer_ = fit_part(plan.inner, rows.map(self._coding(self._group_level)).materialize(), budget, plan.inner_facts)
+        self.noisy_tables_, self.tables_error_ = dict[Hashable, np.ndarray](), 0.0
+        self._codings: tuple[CellsOf, Coding] | None = None
+        if plan.of_tables is not None:
+            self.tables_error_ = plan.of_tables.deviation
+            self.noisy_tables_, self._codings = self._release_tables(rows, plan.of_tables, budget)
+
+    def _release_tables(self, rows: Rows, noise: Mechanism, budget: Budget) -> tuple[dict[Hashable, np.ndarray], tuple[CellsOf, Coding]]:
+        """Release tables of columns that are not in `by` in each of the smallest areas, and return the maps to codes of all columns too.
+
+        A row is in one area, and has one kind of each column, so it is counted once in the table of each. One that goes changes as many
+        counts by 1 as there are tables, and one that is replaced twice as many, if it moves to another area, or all of its kinds change:
+        `Marginals.sensitivity` of so many tables. Numbers are cut at quantiles of the model, which is released: given the model, kinds are
+        public, so this holds for neighbors too whose own fits would have had others (adaptive composition).
+        """
+        coded, place, links = self._container.schema.coded, self._place_of_areas, self.synthesizer_._model.links
+        grids = {list(coded).index(name): grid for name, grid in grids_of(coded).items()}
+        columns, bins = [i for i in range(len(coded)) if i != place], dict[int, np.ndarray]()
+        for i, (name, kind) in enumerate(coded.items()):
+            if i in grids:
+                # The model has the duration in place of the end of an interval.
+                even = np.full(n := grids[i].n_cells, 1 / n)
+                mass = links[name].mass if name in links and len(links[name].mass) == n else even
+                cut = np.minimum((np.cumsum(mass) - mass / 2) * _KINDS, _KINDS - 1).astype(np.int64)
+                bins[i] = np.append(cut, self._table_sizes[i] - 1)
+            elif i != place:
+                bins[i] = np.arange(kind.n_codes) * _KINDS // max(_KINDS, kind.n_codes)
+        codings = CellsOf(grids), Coding((*columns, place), bins)
+        folds, tables = [self._folds[i] for i in columns], [columns.index(i) for i in self._places_outside]
+        rule = Marginals.over([*(int(fold[-1]) + 1 for fold in folds), self._n_areas[-1]], [(len(columns), i) for i in tables])
+        fold = Coding(tuple(range(len(columns) + 1)), dict(enumerate(folds)))
+        exact = total(rows.map(codings[0]).map(codings[1]).map(fold), rule)
+        noisy = budget.answer(exact.query(budget.relation), noise, "counts of columns in areas")
+        return dict(zip([list(coded)[i] for i in self._places_outside], exact.tables(noisy), strict=True)), codings
 
     def _coding(self, level: int, only: Sequence[Hashable] | None = None) -> Coding:
         """Return the map of rows to areas of a level and other columns: all in their order, or first the area, then `only`."""
@@ -382,71 +468,89 @@ class AreaSynthesizer(PrivateSynthesizer):
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> list[np.ndarray]:
         if n_samples > _MOST_ROWS:
             raise ValueError(f"n_samples must be at most {_MOST_ROWS}, as rows of areas are drawn together, got {n_samples}; draw fewer.")
-        parts, smallest, cells = self._places_of_rows(n_samples, rng)
-        drawn = self._draw_parts(np.bincount(parts, minlength=math.prod(self._part_shape)), rng)
-        dealt, order = deal_order(drawn, parts, rng), rng.permutation(n_samples)
-        columns = [column[dealt] for column in drawn]
+        parts, smallest = self._places_of_rows(n_samples)
+        drawn, of = self._draw_parts(np.bincount(parts, minlength=math.prod(self._part_shape)), rng)
+        # The first rows of a part stand in areas; those that are left over change places with them.
+        places = np.searchsorted(of, parts) + np.arange(n_samples) - np.searchsorted(parts, parts)
+        areas = np.full(len(of), _LEFT_OVER)
+        areas[places] = smallest
         # Where the model gives a combination no chance, it drew another.
-        for place, codes in zip(self._places_of_by, np.unravel_index(cells, self._by_sizes) if self.by else (), strict=True):
-            columns[place] = codes
-        if self._place_of_areas is not None:
-            columns[self._place_of_areas] = smallest
-        return [column[order] for column in columns]
+        cells = np.unravel_index(of % math.prod(self._by_sizes), self._by_sizes) if self.by else ()
+        for place, codes in zip(self._places_of_by, cells, strict=True):
+            drawn[place] = codes
+        order = rng.permutation(n_samples)
+        rows = self._spread_rows(drawn, of, areas, rng)[places[order]]
+        return [smallest[order] if i == self._place_of_areas else column[rows] for i, column in enumerate(drawn)]
 
-    def _draw_parts(self, numbers: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
-        """Draw so many rows of the model of each part, a group and a cell of `by`, in the order of the parts.
+    def _spread_rows(self, columns: list[np.ndarray], parts: np.ndarray, areas: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return an order of rows within their parts in which areas have their tables, or the pairs of columns of their group."""
+        rows, found = np.arange(len(parts)), list[np.ndarray]()
+        if not self._is_spread(int((areas != _LEFT_OVER).sum())):
+            return rows
+        codes, tilts = self._codes_and_tilts(columns, parts, areas)
+        groups, n_cells = self._of_smallest[self._group_level], math.prod(self._by_sizes)
+        for own in np.split(rows, np.flatnonzero(np.diff(parts // n_cells)) + 1):
+            members = np.flatnonzero(groups == parts[own[0]] // n_cells)  # they follow each other
+            here = [np.vstack([tilt[members], np.ones(tilt.shape[1])]) for tilt in tilts]
+            local = np.where(areas[own] == _LEFT_OVER, len(members), areas[own] - members[0])
+            found.append(own[spread_pairs(codes[:, own], parts[own] % n_cells, local, here, rng)])
+        return np.concatenate(found)
 
-        Most are drawn without a condition, which is quick, and those that a part needs taken evenly; the rest is drawn given the part.
+    def _codes_and_tilts(self, columns: list[np.ndarray], parts: np.ndarray, areas: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Return codes of all columns but areas, and for each how often areas have them, over counts in proportion, by noisy tables."""
+        place, n_cells, tilts = self._place_of_areas, math.prod(self._by_sizes), list[np.ndarray]()
+        if self._codings is None:
+            return coarse_codes([column for i, column in enumerate(columns) if i != place]), tilts
+        locate, code = self._codings
+        *codes, _ = code(locate(columns))
+        groups, inside, scale = self._of_smallest[self._group_level], areas != _LEFT_OVER, (areas != _LEFT_OVER).sum() / self.n_samples_
+        of_parts = np.bincount(parts, minlength=math.prod(self._part_shape)).reshape(-1, n_cells)
+        here = np.bincount(areas[inside] * n_cells + parts[inside] % n_cells, minlength=len(groups) * n_cells).reshape(-1, n_cells)
+        shares = here / np.maximum(of_parts[groups], 1)
+        for i, own in zip(code.columns[:-1], codes, strict=True):
+            size, fold, name = self._table_sizes[i], self._folds[i], list(self._container.schema.coded)[i]
+            tilts.append(np.ones((len(groups), size)))
+            if name in self.noisy_tables_:
+                tables = np.bincount(parts * size + own, minlength=of_parts.size * size).reshape(-1, n_cells, size)
+                tables = tables @ (fold[:, None] == np.arange(fold[-1] + 1))
+                expected = np.concatenate([shares[groups == group] @ table for group, table in enumerate(tables)])
+                near = shrink_tables(self.noisy_tables_[name] * scale, expected, (self.tables_error_ * scale) ** 2, groups)
+                tilts[-1] = (near / np.maximum(expected, _NO_ROW))[:, fold]
+        return np.array(codes), tilts
+
+    def _draw_parts(self, numbers: np.ndarray, rng: np.random.Generator) -> tuple[list[np.ndarray], np.ndarray]:
+        """Draw at least so many rows of the model of each part, a group and a cell of `by`, and return them and their parts, in order.
+
+        Most are drawn without a condition, which is quick; those that a part lacks are drawn given the part.
         """
         model, parts, rows = self.synthesizer_, np.empty(0, dtype=np.int64), list[list[np.ndarray]]()
         law = model._model.law()
         if len(numbers) > 1:
-            pool = model._spans.decode(law.sample(math.ceil(_POOL * numbers.sum()), rng))
+            rows.append(pool := model._spans.decode(law.sample(math.ceil(_POOL * numbers.sum()), rng)))
             given = [column for place, column in enumerate(pool) if place == self._place_of_areas]
-            of = np.ravel_multi_index((*given, *map(pool.__getitem__, self._places_of_by)), self._part_shape[1 - len(given) :])
-            order = deal_order(pool, of, rng)
-            kept = order[take_evenly(of[order], 2 * numbers, rng)]
-            kept = kept[self._balanced_rows([column[kept] for column in pool], of[kept], numbers, rng)]
-            parts, rows = of[kept], [[column[kept] for column in pool]]
-        lacking = numbers - np.bincount(parts, minlength=len(numbers))
+            parts = np.ravel_multi_index((*given, *map(pool.__getitem__, self._places_of_by)), self._part_shape[1 - len(given) :])
+        lacking = np.maximum(numbers - np.bincount(parts, minlength=len(numbers)), 0)
         for part in np.flatnonzero(lacking).tolist():
             rows.append(model._spans.decode(_law_given(law, self._given(part)).sample(int(lacking[part]), rng)))
-        order = np.argsort(np.append(parts, np.repeat(np.arange(len(numbers)), lacking)), kind="stable")
-        return [column[order] for column in concatenate(rows)]
-
-    def _balanced_rows(self, columns: list[np.ndarray], parts: np.ndarray, numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Choose so many rows of each part, of up to twice as many in an order in which neighbors are alike: all, or one of each couple.
-
-        The choices in a group are such that its pairs of columns are as frequent as in all.
-        """
-        here, n_pairs = np.bincount(parts, minlength=len(numbers)), math.comb(len(columns), 2)
-        alone = take_evenly(parts, np.where(here > numbers, 2 * numbers - here, here), rng)
-        couples, chosen, codes = np.flatnonzero(~alone).reshape(-1, 2), [np.flatnonzero(alone)], [*coarse_codes(columns)]
-        if len(couples) * n_pairs > _MOST_BALANCED:
-            return np.sort(np.concatenate([*chosen, couples[np.arange(len(couples)), rng.integers(2, size=len(couples))]]))
-        groups = parts[couples[:, 0]] // math.prod(self._by_sizes)
-        for of in np.split(couples, np.flatnonzero(np.diff(groups)) + 1):
-            chosen.append(balanced_choice(codes, of, rng))
-        return np.sort(np.concatenate(chosen))
+        parts = np.append(parts, np.repeat(np.arange(len(numbers)), lacking))
+        order = np.lexsort((rng.random(len(parts)), parts))
+        return [column[order] for column in concatenate(rows)], parts[order]
 
     def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
         columns = self._sample_rows(n_samples, rng)  # counts are kept by all rows together
         for start in range(0, n_samples, BATCH):
             yield [column[start : start + BATCH] for column in columns]
 
-    def _places_of_rows(self, n_samples: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the part, the smallest area and the cell of `by` of each row; those of an area are spread evenly over its part."""
+    def _places_of_rows(self, n_samples: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the part, a group and a cell of `by`, and the smallest area of each row, in the order of parts."""
         n_cells = math.prod(self._by_sizes)
         counts = [self.counts_[level].reshape(-1, n_cells) for level in self._levels]
         if n_samples != self.n_samples_:
             counts = whole_counts([each * (n_samples / self.n_samples_) for each in counts], self._parents, n_samples)
-        numbers = counts[-1].ravel()
-        counted = np.repeat(np.arange(len(numbers)), numbers)
-        within = np.arange(n_samples) - np.repeat(np.cumsum(numbers) - numbers, numbers)
-        smallest, cells = np.divmod(counted, n_cells)
-        parts = self._of_smallest[self._group_level][smallest] * n_cells + cells
-        order = np.lexsort(((within + rng.random(len(numbers))[counted]) / numbers[counted], parts))
-        return parts[order], smallest[order], cells[order]
+        parts = (self._of_smallest[self._group_level][:, None] * n_cells + np.arange(n_cells)).ravel()
+        order = np.argsort(parts, kind="stable")
+        counted = np.repeat(order, counts[-1].ravel()[order])
+        return parts[counted], counted // n_cells
 
     @property
     def _part_shape(self) -> tuple[int, ...]:
@@ -515,25 +619,6 @@ def coarse_codes(columns: Sequence[np.ndarray]) -> np.ndarray:
     """Return each column as codes of a few kinds: its levels, or numbers that follow each other."""
     codes = np.array([np.unique(column, return_inverse=True)[1] for column in columns])
     return codes * _KINDS // np.maximum(codes.max(axis=1, keepdims=True, initial=0) + 1, _KINDS)
-
-
-def deal_order(columns: Sequence[np.ndarray], parts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return an order of rows by parts, in which those of a part are ordered by a few of their columns, others in each part.
-
-    So every k-th of them shows all kinds of rows of the part in proportion, more evenly than by chance.
-    """
-    coarse = coarse_codes(columns)
-    chosen = np.argsort(rng.random((parts.max(initial=0) + 1, len(columns))), axis=1)[parts, : min(_ORDERED, len(columns))]
-    return np.lexsort((rng.random(len(parts)), *(coarse[of, np.arange(len(parts))] for of in chosen.T), parts))
-
-
-def take_evenly(parts: np.ndarray, numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return which rows, in the order of their parts, to take: of each part so many, or all, at equal distances from a random start."""
-    here = np.bincount(parts, minlength=len(numbers))
-    wanted, starts = np.minimum(numbers, here), rng.integers(np.maximum(here, 1))
-    steps = (np.arange(len(parts)) - (np.cumsum(here) - here)[parts]) * wanted[parts] + starts[parts]
-    taken: np.ndarray = (steps + wanted[parts]) // here[parts] > steps // here[parts]
-    return taken
 
 
 def _law_given(law: JointDistribution, given: Mapping[Hashable, AllowedCells]) -> JointDistribution:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import level_shares, nearest_whole, tree_least_squares, tree_variances, whole_counts
+from internals import level_shares, nearest_whole, shrink_tables, tree_least_squares, tree_variances, whole_counts
 
 PARENTS = (np.array([0, 0]), np.array([0, 0, 1]), np.array([0, 1, 1, 2, 0, 2]))
 SIZES = (1, 2, 3, 6)
@@ -103,3 +103,16 @@ def test_expected_variances_are_those_of_equal_areas(power):
         estimates = tree_least_squares(noise, parents, [share**-power for share in shares])
         errors[leaf] = sum(each.var() for each in estimates)
     assert errors[chosen[-1]] <= 1.02 * min(errors.values())
+
+
+def test_tables_are_shrunk_to_what_is_seen_beyond_noise_and_chance():
+    rng, groups = np.random.default_rng(0), np.repeat([0, 1], 20)
+    expected = rng.integers(500, 2000, (40, 1)) * np.array([0.5, 0.3, 0.2])
+    shifts = expected * rng.normal(0, 0.1, (40, 3))
+    shifts -= shifts.sum(axis=1, keepdims=True) * [0.5, 0.3, 0.2]
+    true = expected + shifts
+    for deviation, least, most in ((0.0, 0.0, 0.3), (50.0, 0.2, 0.8), (5000.0, 0.9, 1.1)):
+        near = shrink_tables(true + deviation * rng.normal(size=true.shape), expected, deviation**2, groups)
+        np.testing.assert_allclose(near.sum(axis=1), expected.sum(axis=1), rtol=0.01)
+        np.testing.assert_allclose([near[:20].sum(axis=0), near[20:].sum(axis=0)], [expected[:20].sum(axis=0), expected[20:].sum(axis=0)])
+        assert least <= ((near - true) ** 2).sum() / ((expected - true) ** 2).sum() <= most
