@@ -106,6 +106,18 @@ def test_a_flag_names_the_column_of_survey_weights(folder):
     fine("plan", "--schema", "people.yaml", "--rows", 400, "--epsilon", 1, "--weights", "age", "--repeats", 1)
 
 
+def test_weights_beyond_their_cap_are_a_note_of_a_check_and_no_finding(folder):
+    Path("heavy.csv").write_text(text_of_people() + "900,1000,no\n", encoding="utf-8")
+    words = ("schema", "check", "heavy.csv", "--schema", "people.yaml")
+    found = run(*words)
+    noted = run(*words, "--weights", "age")
+    assert (found.exit_code, noted.exit_code) == (1, 0)
+    assert "'age': clipped (1 of 401 rows)" in found.stdout
+    assert "'age': clipped (1 of 401 rows)" in noted.stdout
+    assert run(*words, "--weights", "income").exit_code == 1
+    assert "--weights must be a column of --schema, of one table, got 'weight'" in refused(*words, "--weights", "weight")
+
+
 @pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.csv.gz", "out.parquet"])
 def test_synthetic_rows_have_the_columns_and_facts_of_the_schema(folder, name):
     pd = pytest.importorskip("pandas")
@@ -439,6 +451,14 @@ def test_cards_are_written_of_a_run_of_its_ledger_and_of_its_model(folder):
     assert "PRIVATE, DO NOT PUBLISH" in quality
     assert "synthetic rows beside real ones: not private." in quality
     assert "mean of age" in Path("again.html").read_text(encoding="utf-8")
+    rate = ("--sample", "simple_random", "400/20000")
+    fine("card", "budget.db", "-o", "of_sample.html", *rate)
+    assert "epsilon = 0.0337" in Path("of_sample.html").read_text(encoding="utf-8")
+    assert "got a part of it; name the ledger in place of MODEL." in refused("card", "m.skdp", "-o", "none.html", *rate)
+    assert "needs an account under" in refused("card", "budget.db", "-o", "none.html", "--sample", "poisson", "0.02")
+    for words in (("clusters", "0.02"), ("poisson", "2"), ("poisson", "1/0"), ("poisson", "few")):
+        told = refused("card", "budget.db", "-o", "none.html", "--sample", *words)
+        assert "--sample must be poisson or simple_random, and a rate" in told
 
 
 def test_an_audit_of_a_model_reads_its_settings_alone(folder):

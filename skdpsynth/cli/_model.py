@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,9 +31,11 @@ if TYPE_CHECKING:  # these take a while to import, and help must not wait
 
     from skdpsynth.domain import LinkedSchema, Schema
     from skdpsynth.frames import Table
+    from skdpsynth.privacy import SecretSample
 
 _NOT_PRIVATE = "NOT PRIVATE: this reads the real rows without protection. Keep it as secret as they are."
 _HOW_TO_EVALUATE = "evaluate takes SYNTHETIC with --schema, or --model alone, which draws rows and knows its schema; give these"
+_SAMPLE_HELP = "How a secret sample was drawn, poisson or simple_random, and its rate, n/N: the card adds a figure for the population."
 _LOOK, _FEW = 10_000, 1e-3  # rows of a sample, and the share of them that a group must have
 
 
@@ -74,10 +77,13 @@ def sample(voice: Voice, path: str, rows: int | None, out: str, force: bool) -> 
 @click.option(
     "--file", "files", multiple=True, type=click.Path(exists=True, dir_okay=False), help="A synthetic file to name, with its SHA-256."
 )
+@click.option("--sample", "drawn", nargs=2, metavar="DESIGN RATE", help=_SAMPLE_HELP)
 @takes_interval_options
 @options.FORCE
 @speaks
-def card(voice: Voice, path: str, page: str, title: str | None, files: tuple[str, ...], force: bool, **asked: Any) -> None:
+def card(
+    voice: Voice, path: str, page: str, title: str | None, files: tuple[str, ...], drawn: tuple[str, str] | None, force: bool, **asked: Any
+) -> None:
     """Write the public card of a model, or of a whole ledger: what was released, what it promises, and what it does not.
 
     The card of a model shows what this model was charged, that of a ledger all that was charged. With --mean and --share it shows intervals
@@ -91,13 +97,25 @@ def card(voice: Voice, path: str, page: str, title: str | None, files: tuple[str
             is_ledger = file.read(16) == b"SQLite format 3\0"
     from skdpsynth.report import card as made_of
 
+    secret = None if drawn is None else _secret_sample(*drawn)
     thing: Any = open_ledger(path) if is_ledger else open_model(path, "interval" if asked["means"] or asked["shares"] else None)
     if is_ledger and (asked["means"] or asked["shares"]):
         raise Refusal("--mean and --share must go with MODEL, but this is a ledger; leave them out")
     found = _estimate(voice, thing, **asked) if asked["means"] or asked["shares"] else None
-    made = made_of(thing, title=title, files=files, interval=found)
+    made = made_of(thing, title=title, files=files, interval=found, sample=secret)
     made.save(page)
     voice.done({"card": page, "registry": made.to_registry()}, f"Wrote {page}; it holds nothing but noisy results and synthetic rows.")
+
+
+def _secret_sample(design: str, rate: str) -> "SecretSample":
+    from skdpsynth.privacy import SecretSample
+
+    try:
+        return SecretSample(design, Fraction(rate))
+    except (ValueError, ZeroDivisionError) as error:
+        raise Refusal(
+            f"--sample must be poisson or simple_random, and a rate as 6000/750000 or 0.008, got {design!r} and {rate!r}"
+        ) from error
 
 
 @click.command(short_help="Fill the missing cells of your own rows: as secret as they are.")

@@ -50,6 +50,10 @@ _WORDS: list[tuple[str, Any]] = [  # what Python says, and what stands for it in
     (r" \(or share of `split`\)| by its `import_record`| \(X\[list\(schema\)\]\)", ""),
     (r"^(.*) was not written by \w+, or.*", r"MODEL must be a whole file of synthesize --model, got '\1'; name another file."),
     (r", or an array-like with the label of each row", ""),
+    (
+        r"accountant must be that of (.*), got a part of one, .*?; give the.*",
+        r"MODEL must hold \1, got a part of it; name the ledger in place of MODEL.",
+    ),
     (r"epsilon=float\('inf'\)", "--epsilon inf"),
     (r"float\('inf'\)", "inf"),
     (r"\bmu=", "mu "),

@@ -86,20 +86,23 @@ def _skeleton(source: str, public: bool, codebook: str | None, read: dict[str, A
 @schema_group.command("check")
 @click.argument("sources", metavar="INPUT...", nargs=-1, required=True, type=click.Path())
 @options.SCHEMA
+@options.WEIGHTS
 @takes_read_options
 @speaks
-def check(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[str, Any]) -> int:
+def check(voice: Voice, sources: tuple[str, ...], stated: str, weights: str | None, read: dict[str, Any]) -> int:
     """List the cells of a table that do not fit its schema. This READS THE ROWS: the result is not private.
 
     Exit code 1 if something was found. A fit says nothing about cells, because that would reveal them: it clips and counts as missing
-    in silence. So look before it. It also counts the rows of linked tables that a fit leaves out.
+    in silence. So look before it. It also counts the rows of linked tables that a fit leaves out. Weights beyond their cap are a note.
     """
     from skdpsynth.domain import Schema
 
     facts = options.open_statement(stated, read)
+    if weights is not None and not (isinstance(facts, Schema) and weights in map(str, facts)):
+        raise Refusal(f"--weights must be a column of --schema, of one table, got {weights!r}; give its name")
     if isinstance(facts, Schema):
         with options.open_inputs(sources) as table:
-            told, text = _tell(facts.check(table), facts)
+            told, text = _tell(facts.check(table), facts, weights)
         found = told["findings"]
     else:
         checked = facts.check(options.name_tables(sources, facts.schemas))
@@ -111,8 +114,10 @@ def check(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[str, A
     return options.CHECK_FAILED if found else 0
 
 
-def _tell(findings: "Findings", facts: "Schema") -> tuple[dict[str, Any], str]:
-    """Return the findings of a table, as a dict and as text."""
+def _tell(findings: "Findings", facts: "Schema", weights: str | None = None) -> tuple[dict[str, Any], str]:
+    """Return the findings of a table, as a dict and as text; that weights are clipped, which a cap is for, is a note."""
+    clipped = tuple(each for each in findings if str(each.column) == weights and each.problem == "clipped")
+    findings = replace(findings, findings=tuple(each for each in findings if each not in clipped), notes=(*findings.notes, *clipped))
     found, notes = (
         tuple(replace(each, told=options.in_words_of_commands(options.with_rules_of_files(each.told, facts))) for each in part)
         for part in (findings, findings.notes)

@@ -25,6 +25,7 @@ from skdpsynth.fitting._budget import GUIDE, Budget, Facts, MissingFact, NumberO
 from skdpsynth.frames import KEY_OF_CHOICE, Rows, Table, TableKind, bound_contributions, name_of_unit, split_units
 from skdpsynth.persistence import save
 from skdpsynth.privacy import (
+    CLONE_REMARK,
     SEED_WARNING,
     AccountantLike,
     PrivacyAccountant,
@@ -43,7 +44,6 @@ from skdpsynth.tables import ClipToBounds, TableFormat, check_enough, open_numbe
 _SMALLEST_EPSILON = Fraction(1, 10**9)  # its noise still fits into 64 bits
 _LARGEST_PROMISE = 20  # of epsilon: at more, what one row adds is hardly hidden
 _CLONE = "_is_clone"  # marks what scikit-learn's `clone` made; it goes to worker processes too
-_CLONE_REMARK = "the fit of a clone, as in a search or cross-validation: other fits are not in this ledger"
 _ATTRIBUTES_BEFORE_FIT = {"feature_names_in_", "n_features_in_", "schema_"}  # of the estimator of a stream, which fits copies of it
 _REQUIRED_PARAMETERS = ("epsilon", "delta", "bounds", "neighboring", "accountant", "random_state")
 
@@ -347,7 +347,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
             own = outer.budget.accountant.child(self.epsilon, delta, name=outer.name, group=outer.group, rho=rho)
         elif shared is None:
             own = PrivacyAccountant(self.epsilon, delta, neighboring=self.neighboring, unit=unit)
-            own.remark = _CLONE_REMARK if _CLONE in vars(self) else None
+            own.remark = CLONE_REMARK if _CLONE in vars(self) else None
         else:
             charge = partial(streams.claim_child, shared) if self._claims else shared.child
             own = charge(self.epsilon, delta, name=type(self).__name__, rho=rho, unit=unit)

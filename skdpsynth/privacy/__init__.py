@@ -2,7 +2,7 @@
 
 from skdpsynth.privacy import _streams as streams
 from skdpsynth.privacy._accountant import AccountantLike, PrivacyAccountant, check_accountant, resolve_accountant
-from skdpsynth.privacy._amplification import SecretSample
+from skdpsynth.privacy._amplification import CLONE_REMARK, SecretSample
 from skdpsynth.privacy._composition import AttackRisk, epsilon_beside, epsilon_of_rho, rho_of_epsilon
 from skdpsynth.privacy._gaussian import DiscreteGaussian, gaussian_scale
 from skdpsynth.privacy._laplace import DiscreteLaplace, DiscreteSupNorm, laplace_scale

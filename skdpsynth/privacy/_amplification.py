@@ -11,6 +11,7 @@ from skdpsynth.privacy._ledger import Account
 from skdpsynth.privacy._ledger_entry import Accountant
 from skdpsynth.privacy._losses import Amount, PrivacyLoss
 
+CLONE_REMARK = "the fit of a clone, as in a search or cross-validation: other fits are not in this ledger"
 _RELATION_OF = {"poisson": "add_or_remove_one", "simple_random": "replace_one"}
 _DIGITS, _STEP = 60, Decimal(1).scaleb(-15)
 _MOST_AMPLIFIED = 10**5  # beyond, decimals overflow, and nothing is protected
@@ -104,7 +105,7 @@ class SecretSample:
     def amplify(self, accountant: Accountant, epsilon: Amount, delta: Fraction | float) -> PrivacyLoss:
         """Return the loss of the population where all releases of an account cost the sample so much, or refuse a figure."""
         relation, unit = accountant.neighboring, accountant.risk().unit
-        if accountant._account.number is not None or accountant.remark is not None:
+        if accountant._account.number is not None or accountant.remark == CLONE_REMARK:
             raise ValueError(
                 f"accountant must be that of everything that was released about the sample, got a part of one, {short_repr(accountant)}; "
                 "give the shared budget."

@@ -12,6 +12,7 @@ from laws import refuses
 from sklearn.base import clone
 
 from skdpsynth import LatentFactorSynthesizer, PrivacyAccountant, PrivateMeasureMechanism
+from skdpsynth.model_selection import fit_to_error
 from skdpsynth.privacy import SecretSample
 from skdpsynth.report import card
 from skdpsynth_evidence import check_evidence
@@ -89,6 +90,20 @@ def test_a_part_of_an_account_has_no_figure():
     whole, part = shared.evidence(sample), model.accountant_.evidence()
     assert check_evidence(whole).ok
     assert any("a part of an account" in line for line in check_evidence({**part, "population": whole["population"]}).wrong)
+
+
+def test_a_search_for_an_epsilon_has_the_figure_of_its_cap():
+    """Its own account holds all rounds and the rest; beside other releases it is a part."""
+    X, sample = np.random.default_rng(0).random((2000, 1)), SecretSample("simple_random", Fraction(1, 50))
+    shared, settings = PrivacyAccountant(5), {"target": 0.05, "max_epsilon": 4, "error": "bound"}
+    alone = fit_to_error(PrivateMeasureMechanism(bounds=(0, 1)), X, **settings).model
+    beside = fit_to_error(PrivateMeasureMechanism(bounds=(0, 1), accountant=shared), X, **settings).model
+    once = PrivacyAccountant(4)
+    once.spend(4, name="a table")
+    assert sample.population_loss(alone.accountant_) == sample.population_loss(once)
+    assert check_evidence(alone.accountant_.evidence(sample)).ok
+    assert "epsilon = 0.728497" in card(alone, sample=sample).html
+    refuses(ValueError, "accountant must be that of everything", sample.population_loss, beside.accountant_)
 
 
 def test_rows_with_survey_weights_have_no_figure():
