@@ -324,9 +324,7 @@ class AreaSynthesizer(PrivateSynthesizer):
         has_parts = self._group_level < len(self._levels) - 1
         if facts.n_samples and has_parts and self._places_outside and self._is_spread(facts.n_samples):
             plan = self._plan_parts(other := facts.part(), as_gaussian, _OF_TABLES)
-            n_rows, noise = facts.n_samples / self._n_areas[-1], plan.of_tables
-            is_apart = self._group_level == 0 or plan.inner.stratify in self._unstated
-            if noise is not None and is_apart and noise.deviation <= _SHIFT * n_rows:
+            if plan.of_tables is not None and plan.of_tables.deviation <= _SHIFT * facts.n_samples / self._n_areas[-1]:
                 facts.warnings.extend(other.warnings)
                 return plan
         return self._plan_parts(facts, as_gaussian)

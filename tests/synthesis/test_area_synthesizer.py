@@ -414,12 +414,25 @@ def test_towns_of_a_county_differ_as_their_tables_say(epsilon, delta):
     "parameters", [{"epsilon": 0.02}, {"neighboring": "add_or_remove_one"}, {"groups": "town"}, {"by": ["sex", "work"]}]
 )
 def test_tables_of_areas_are_released_only_where_they_pay(parameters):
-    """Noise must be less than a difference that matters, the number of rows public, and rows free to change places."""
+    """Noise must be less than a difference that matters, the number of rows public, rows free to change places. Else the model has all."""
     schema = {"sex": ["f", "m"], "work": ["none", "some"]}
     fit = model(**{"schema": schema, "by": ["sex"], "groups": "county", **parameters}).fit(of_towns(2000)[["town", *schema]])
     assert fit.noisy_tables_ == {}
     assert "tables_error_" not in card(fit).html
     assert fit.accountant_.ledger[-1].name == "LatentFactorSynthesizer"
+    losses = [entry.loss.rho or entry.loss.epsilon for entry in fit.accountant_.ledger]
+    assert float(losses[-1] / sum(losses)) == pytest.approx(0.32)
+
+
+def test_no_tables_of_areas_are_released_that_rows_could_not_agree_with():
+    """Pairs of columns are not counted in 100,000 cells of `by`."""
+    names, bought = [f"c{place}" for place in range(5)], []
+    frame = of_towns(200)[["town", "sex", "work"]].assign(**dict.fromkeys(names, 0))
+    schema = {"sex": ["f", "m"], "work": ["none", "some"], **{name: list(range(10)) for name in names}}
+    for by in (names[:1], names):
+        fit = model(schema=schema, by=by, groups="county", epsilon=float("inf"), delta=0.0).fit(frame)
+        bought.append(fit.noisy_tables_ != {})
+    assert bought == [True, False]
 
 
 def test_rows_come_in_no_order():
