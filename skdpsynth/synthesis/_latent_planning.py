@@ -180,7 +180,8 @@ def _prefer_gram(facts: Facts, made: MarginalsPlan, weights: Mapping[str, float]
     """Return the plan with one Gram matrix in place of tables of columns and pairs, where it leaves clearly less error, by public numbers.
 
     Its noise is pure, so a delta is not spent then. Codes that were bought may decide: what follows costs no more of epsilon and of delta
-    than is left of each, in either case.
+    than is left of each, in either case. Where it would drown most pairs all the same, and few of them can be chosen, these are counted:
+    the strongest dependences are then kept, at some cost in all others.
     """
     sizes, relation = made.planned_sizes, facts.neighboring
     if facts.rho or facts.takes_delta or not _LEAST_EPSILON <= facts.epsilon <= _LARGEST_EPSILON:
@@ -192,6 +193,8 @@ def _prefer_gram(facts: Facts, made: MarginalsPlan, weights: Mapping[str, float]
     kept = {name: weight for name, weight in weights.items() if name in ("counts of cells", "counts of levels")}
     shares = split_share(facts.share.pure, {**kept, GRAM: round(sum(weights.values()) - sum(kept.values()), 2)})
     plan = replace(made, spends_delta=False, rho=None, shares=shares)
+    if (n := facts.n_samples) and PairSelection.of(made, relation, n) and _drowns_pairs(plan, relation, n):
+        return made
     n_rows, gains = (USUAL_ROWS_OF_SEARCHES, _GAIN_OVER_INTERACTIONS) if made.rho else (_USUAL_ROWS, _GAIN_OVER_TABLES)
     gain = gains[(facts.n_samples or n_rows) * facts.epsilon < _FEW_ROWS]
     errors = [_cell_deviation(each, relation) * _plan_pairs(each, relation).error for each in (plan, made)]
@@ -335,18 +338,12 @@ def warn_of_noise(warner: Facts | Budget, plan: MarginalsPlan, relation: str, n:
             "may tell little; use more rows, a larger epsilon, delta > 0 or fewer columns."
         )
         return
-    if len(plan.kinds) > 1 and plan.counts_all_pairs:
-        n_bins = choose_n_bins(plan, relation, n)
-        sizes = [n_bins if isinstance(kind, Continuous) else size for kind, size in zip(plan.kinds, plan.planned_sizes, strict=True)]
-        n_pairs = math.comb(len(sizes), 2)
-        n_cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) / (2 * n_pairs)  # of the mean pair
-        # Half the mean absolute value of Gaussian noise in each cell: the total variation that noise alone makes.
-        if n_cells * _plan_pairs(plan, relation, sizes).deviation / math.sqrt(2 * math.pi) > n:
-            warner.warn(
-                f"Noise is as large as the counts of most of the {n_pairs} pairs of columns, at so many rows and this budget, so only "
-                "strong dependences are kept: use more rows, a larger epsilon or fewer columns."
-            )
-            return
+    if len(plan.kinds) > 1 and plan.counts_all_pairs and _drowns_pairs(plan, relation, n):
+        warner.warn(
+            f"Noise is as large as the counts of most of the {math.comb(len(plan.kinds), 2)} pairs of columns, at so many rows and this "
+            "budget, so only strong dependences are kept: use more rows, a larger epsilon or fewer columns."
+        )
+        return
     numbers = [name for name, kind in plan.schema.items() if isinstance(kind, Continuous)]
     if numbers and bin_growth(plan, relation, n) is None:
         warner.warn(
@@ -355,6 +352,15 @@ def warn_of_noise(warner: Facts | Budget, plan: MarginalsPlan, relation: str, n:
             "use more rows or a larger epsilon.",
             BoundsWarning,
         )
+
+
+def _drowns_pairs(plan: MarginalsPlan, relation: str, n: float) -> bool:
+    """Whether noise alone makes as much total variation as there is, in the mean pair of columns of n rows."""
+    n_bins = choose_n_bins(plan, relation, n)
+    sizes = [n_bins if isinstance(kind, Continuous) else size for kind, size in zip(plan.kinds, plan.planned_sizes, strict=True)]
+    n_cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) / (2 * math.comb(len(sizes), 2))  # of the mean pair
+    # Half the mean absolute value of Gaussian noise in each cell.
+    return n_cells * _plan_pairs(plan, relation, sizes).deviation / math.sqrt(2 * math.pi) > n
 
 
 def least_rows(plan: MarginalsPlan, relation: str) -> int:

@@ -59,6 +59,17 @@ def test_pairs_that_depend_are_chosen_and_the_ledger_says_so_and_sums_to_the_bud
     assert check_evidence(model.accountant_.evidence()).is_exact
 
 
+def test_without_delta_few_pairs_are_chosen_where_a_gram_matrix_would_drown_them():
+    """With eight levels, noise alone makes five times the total variation of a pair that there may be; with two, a tenth of it."""
+    rows = survey(2000)
+    binary, wide = (
+        LatentFactorSynthesizer({i: list(range(n_levels)) for i in range(rows.shape[1])}, random_state=0).fit(rows) for n_levels in (2, 8)
+    )
+    assert not named(binary, "choice")
+    assert len(pairs_of(binary)) == 24 * 23 / 2
+    assert len(pairs_of(wide) & {(0, 1), (0, 2), (1, 2)}) == 2
+
+
 def test_evidence_of_a_looser_choice_or_of_one_that_shows_more_than_a_place_is_found():
     evidence = fitted(700, delta=1e-6).accountant_.evidence()
     place = next(i for i, line in enumerate(evidence["releases"]) if line["name"] == "choice of pairs 1")
