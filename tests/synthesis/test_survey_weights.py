@@ -1,5 +1,6 @@
 """Survey weights: synthetic rows stand for the population, noise covers the cap, and intervals know the design."""
 
+import pickle
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 from internals import SurveyDesign, SurveyWeights
 from laws import refuses
+from sklearn.base import clone
 from sources import duck
 
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, load
@@ -148,6 +150,20 @@ def test_a_shared_budget_and_units_and_a_file(table, tmp_path):
     model.save(tmp_path / "model.zip")
     loaded = load(tmp_path / "model.zip")
     pd.testing.assert_frame_equal(loaded.sample(50, random_state=3), model.sample(50, random_state=3))
+
+
+def test_seeds_copies_frames_and_conditions_keep_the_weights(table):
+    model = fitted(table, random_state=3)
+    sample = model.sample(200, random_state=0)
+    for again in (fitted(table, random_state=3), clone(model).fit(table), pickle.loads(pickle.dumps(model))):
+        assert again.weights == "weight"
+        pd.testing.assert_frame_equal(again.sample(200, random_state=0), sample)
+    given = model.sample(200, random_state=0, conditions={"a": "x"})
+    assert set(given["a"]) == {"x"}
+    assert given["weight"].sum() == pytest.approx(sample["weight"].sum(), abs=1)
+    polars = pytest.importorskip("polars")
+    of_polars = clone(model).fit(polars.DataFrame({name: column.to_list() for name, column in table.items()}))
+    assert of_polars.sample(200, random_state=0)["weight"].to_list() == sample["weight"].to_list()
 
 
 def test_chunks_and_threads_count_as_a_table_does(table):
