@@ -78,6 +78,7 @@ def to_release(page, text=None, dataset=BUDGET["dataset"]):
     page.get_by_role("button", name="Check the table").click()
     arrive(page, "check")
     page.get_by_role("link", name="Go on to the budget").click()
+    arrive(page, "budget")  # count does not wait
     if page.get_by_label(f"Go on with {LEDGER}").count():
         page.get_by_label(f"Go on with {LEDGER}").check()
     else:
