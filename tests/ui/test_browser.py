@@ -17,6 +17,8 @@ from test_process import Served  # noqa: E402 - Chromium may be absent
 AXE = os.environ.get("SKDPSYNTH_AXE")  # the file axe.min.js of npm's axe-core
 LEDGER = "people-of-2026.db"
 WAIT = 120_000  # milliseconds that a command may take on a busy machine
+expect = sync_api.expect  # waits, where a question asked of the page at once would see one that is not done yet
+expect.set_options(timeout=WAIT)
 
 
 @pytest.fixture(scope="module")
@@ -100,9 +102,9 @@ def test_a_person_walks_from_a_file_to_results(page, served, tmp_path):
     to_release(page)
     page.get_by_role("button", name="Preview the errors").click()
     arrive(page, "job")
-    assert page.get_by_role("progressbar").count() == 1
+    expect(page.get_by_role("progressbar")).to_have_count(1)
     arrive(page, "release")
-    assert page.get_by_role("row").count() == 5
+    expect(page.get_by_role("row")).to_have_count(5)
     spend(page, "0.5")
     arrive(page, "result")
     assert 0 < spent(served) <= 0.5
@@ -111,11 +113,11 @@ def test_a_person_walks_from_a_file_to_results(page, served, tmp_path):
             page.get_by_role("link", name=name).click()
         download.value.save_as(tmp_path / name)
     assert (tmp_path / "synthetic.csv").read_text(encoding="utf-8").count("\n") == 401
-    assert page.frame_locator("iframe").get_by_text("Made for the public").count() == 1
+    expect(page.frame_locator("iframe").get_by_text("Made for the public")).to_have_count(1)
     page.get_by_role("button", name="Compare with my rows").click()
     arrive(page, "private")
     assert page.get_by_role("heading", level=1).inner_text() == "Private, do not publish"
-    assert page.frame_locator("iframe").get_by_text("Synthetic against real rows").count() == 1
+    expect(page.frame_locator("iframe").get_by_text("Synthetic against real rows")).to_have_count(1)
 
 
 def test_a_wrong_schema_is_corrected_where_it_stands(page):
@@ -126,15 +128,15 @@ def test_a_wrong_schema_is_corrected_where_it_stands(page):
     page.get_by_role("button", name="Check the table").click()
     summary = page.get_by_role("alert")
     summary.wait_for()
-    assert summary.evaluate("element => element === document.activeElement")  # a reader hears it first
-    assert page.locator('[id="low.1"]').input_value() == "abc"
-    assert page.locator('[id="low.1"]').get_attribute("aria-invalid") == "true"
+    expect(summary).to_be_focused()  # a reader hears it first
+    expect(page.locator('[id="low.1"]')).to_have_value("abc")
+    expect(page.locator('[id="low.1"]')).to_have_attribute("aria-invalid", "true")
     summary.get_by_role("link", name="income, low").click()
-    assert page.url.endswith("#low.1")
-    assert not page.locator('[id="levels.0"]').is_visible()
+    expect(page).to_have_url(re.compile(r"#low\.1$"))
+    expect(page.locator('[id="levels.0"]')).to_be_hidden()
     page.locator('[id="kind.0"]').select_option("nominal")
-    assert page.locator('[id="levels.0"]').is_visible()
-    assert not page.locator('[id="low.0"]').is_visible()
+    expect(page.locator('[id="levels.0"]')).to_be_visible()
+    expect(page.locator('[id="low.0"]')).to_be_hidden()
 
 
 def test_a_refused_budget_says_so_beside_epsilon(page, served):
@@ -163,7 +165,7 @@ def test_two_tabs_do_not_disturb_each_other(page, served):
     arrive(page, "result")
     assert page.locator("h1").inner_text() == "Your synthetic table is ready"
     other.get_by_role("link", name="Go on to the budget").click()
-    assert other.get_by_label(f"Go on with {LEDGER}").count() == 1
+    expect(other.get_by_label(f"Go on with {LEDGER}")).to_have_count(1)
     assert page.locator("h1").inner_text() == "Your synthetic table is ready"
     assert 0 < spent(served) - before <= 0.11
 
