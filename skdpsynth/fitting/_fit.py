@@ -270,8 +270,8 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
             facts.warn(NO_BOUNDS, BoundsWarning)
         if self.accountant is None and _CLONE in vars(self):
             facts.warn(
-                f"A clone is fitted, as in a search or cross-validation: this fit spends epsilon={float(self.epsilon):g} by itself, and so "
-                "does every other fit of a clone; give the estimator one accountant=PrivacyAccountant(...) that counts them all, or use "
+                f"A clone is fitted, as in a search or cross-validation: this fit spends epsilon={float(facts.epsilon):g} by itself, and "
+                "so does every other fit of a clone; give the estimator one accountant=PrivacyAccountant(...) that counts them all, or use "
                 "PrivateSearchCV.",
                 BudgetWarning,
             )
@@ -300,6 +300,11 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
     def _stated_schema(self) -> Schema | None:
         schema = getattr(self, "schema", None)
         return None if schema is None else Schema.of(schema)
+
+    @property
+    def _remark(self) -> str | None:
+        """What an account of its own has to say: whoever makes clones may fit many."""
+        return CLONE_REMARK if _CLONE in vars(self) else None
 
     @property
     def _lacks_bounds(self) -> bool:
@@ -347,7 +352,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
             own = outer.budget.accountant.child(self.epsilon, delta, name=outer.name, group=outer.group, rho=rho)
         elif shared is None:
             own = PrivacyAccountant(self.epsilon, delta, neighboring=self.neighboring, unit=unit)
-            own.remark = CLONE_REMARK if _CLONE in vars(self) else None
+            own.remark = self._remark
         else:
             charge = partial(streams.claim_child, shared) if self._claims else shared.child
             own = charge(self.epsilon, delta, name=type(self).__name__, rho=rho, unit=unit)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from operator import attrgetter
@@ -16,7 +16,7 @@ from skdpsynth._sklearn import check_seed
 from skdpsynth._text import Result, format_number
 from skdpsynth._validation import check_choice, check_real, collect_warnings, is_real, short_repr, warn
 from skdpsynth.exceptions import BudgetWarning
-from skdpsynth.fitting import Facts, PrivateEstimator
+from skdpsynth.fitting import Facts, Plan, PrivateEstimator
 from skdpsynth.frames import Unit
 from skdpsynth.metrics import SchemaLike, Table, marginal_total_variation
 from skdpsynth.model_selection._plan import make_setting
@@ -153,11 +153,20 @@ class _Search:
     cap: _Cap
     facts: Facts
     seeds: np.random.RandomState
+    warned: dict[tuple[str, type[Warning]], None] = field(default_factory=dict)  # before the charge
 
     def fit_rows(self, epsilon: Fraction, delta: Fraction, accountant: AccountantLike) -> Any:
         seed = None if self.estimator.random_state is None else int(self.seeds.randint(_SEEDS))
         changes = {"epsilon": epsilon, "delta": delta, "accountant": accountant, "random_state": seed}
         return clone(self.estimator).set_params(**changes).fit(self.X, unit=self.unit)
+
+    def warn_before_charge(self) -> None:
+        """Issue what is known by now about a fit of the cap, which is the promise: as an error it comes before the charge."""
+        facts, is_seeded = replace(self.facts, epsilon=self.cap.epsilon, warnings=[]), self.estimator.random_state is not None
+        self.estimator._warn_before_charge(facts, Plan(), is_seeded, self.unit is not None)
+        self.warned |= dict.fromkeys(facts.warnings)
+        for each in self.warned:
+            warn(*each)
 
     def error_of(self, model: BaseEstimator) -> float:
         value = self.error(model) if self.error else math.nan
@@ -359,9 +368,14 @@ def fit_to_error(
     if (known := search.public_epsilon()) is not None:
         own = PrivacyAccountant(known, search.cap.delta, neighboring=estimator.neighboring) if shared is None else shared
         model = search.fit_rows(known, search.cap.delta, own)
+        if shared is None:
+            own.close()
+            own.remark = estimator._remark
+            model.accountant_ = own  # whole, and no part of itself
         return _result(search, model, [FitRound(known, search.cap.delta, search.error_of(model))], [known], is_public=True)
     cap, charged = search.cap, list[Fraction]()
     name = f"fit_to_error of {type(estimator).__name__}"
+    search.warn_before_charge()
     if shared is None:
         whole = PrivacyAccountant(cap.epsilon, cap.delta, neighboring=estimator.neighboring, unit=protected)
     else:
@@ -375,7 +389,7 @@ def fit_to_error(
             account.spend(pure or PrivacyLoss(rho=left, gaussian=cap.kind == "gaussian"), name=_REST)
         account.close()
         whole.close()
-    whole.remark = _REMARK
+    whole.remark = estimator._remark or _REMARK
     model.accountant_ = whole.record()
     return _result(search, model, rounds, charged)
 
@@ -422,7 +436,7 @@ def _run_rounds(search: _Search, account: PrivacyAccountant, charged: list[Fract
             epsilon = search.next_epsilon(at or _power_law(rounds), rounds, rest)
         except Exception:  # released rows may be such that a fit refuses them; what is spent is spent, so the search goes on
             epsilon = search.next_epsilon(_power_law(rounds), rounds, rest)
-    for each in issued:
+    for each in [each for each in issued if each not in search.warned]:
         warn(*each)
     return model, rounds
 

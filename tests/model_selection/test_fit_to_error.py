@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from skdpsynth import PrivacyAccountant, PrivatePCA, load
 from skdpsynth.auditing import audit_epsilon, worst_case_neighbors
-from skdpsynth.exceptions import BudgetExceededError, BudgetWarning, InsecureRandomnessWarning
+from skdpsynth.exceptions import BoundsWarning, BudgetExceededError, BudgetWarning, InsecureRandomnessWarning
 from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.model_selection import fit_to_error
 from skdpsynth.privacy import epsilon_of_rho
@@ -292,6 +292,23 @@ def test_public_errors_are_found_without_the_rows_and_charge_no_cap():
     assert elsewhere.epsilon == found.epsilon
     refuses(ValueError, "target must be at least", search, points(strategy="optimal", accountant=shared), rows(d=2), 1e-3)
     assert shared.spent == found.epsilon
+
+
+def test_what_is_known_to_be_wrong_is_said_of_the_cap_before_it_is_charged():
+    """Where warnings are errors nothing is spent; and a seed is told once, however many rounds there are."""
+    shared = PrivacyAccountant(100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for category, params in [(InsecureRandomnessWarning, {"random_state": 0}), (BoundsWarning, {"bounds": None})]:
+            with pytest.raises(category):
+                search(points(accountant=shared, **params))
+        with pytest.raises(BudgetWarning, match="epsilon=100 is above 20"):
+            search(points(accountant=shared), max_epsilon=100)
+    assert shared.spent == 0
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        search(points(random_state=0))
+    assert [warning.category for warning in shown] == [InsecureRandomnessWarning]
 
 
 def test_seeds_repeat_a_search():

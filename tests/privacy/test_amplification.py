@@ -106,6 +106,20 @@ def test_a_search_for_an_epsilon_has_the_figure_of_its_cap():
     refuses(ValueError, "accountant must be that of everything", sample.population_loss, beside.accountant_)
 
 
+@pytest.mark.parametrize("is_public", [False, True])
+def test_searches_of_clones_have_no_figure_as_fits_of_clones_have_none(is_public):
+    estimator, sample = PrivateMeasureMechanism("optimal", bounds=(0, 1)), SecretSample("simple_random", Fraction(1, 50))
+    X, settings = np.random.default_rng(0).random((2000, 1 + is_public)), {"target": 0.4, "max_epsilon": 4, "error": "bound"}
+    if not is_public:
+        settings["error"] = lambda model: float(model.sample(9, random_state=0).mean() / model.epsilon / 5)
+    found = fit_to_error(estimator, X, **settings)
+    assert found.is_public == is_public
+    assert sample.population_loss(found.model.accountant_).epsilon < found.epsilon
+    of_clone = fit_to_error(clone(estimator), X, **settings).model.accountant_
+    assert of_clone.spent == found.model.accountant_.spent
+    refuses(ValueError, "accountant must be that of everything", sample.population_loss, of_clone)
+
+
 def test_rows_with_survey_weights_have_no_figure():
     """Weights that differ show that chances did, so the rate of all would promise too much to those asked more often."""
     rng, sample = np.random.default_rng(0), SecretSample("simple_random", Fraction(1, 50))
