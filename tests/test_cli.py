@@ -456,7 +456,7 @@ def test_cards_are_written_of_a_run_of_its_ledger_and_of_its_model(folder):
     assert "epsilon = 0.0337" in Path("of_sample.html").read_text(encoding="utf-8")
     assert "got a part of it; name the ledger in place of MODEL." in refused("card", "m.skdp", "-o", "none.html", *rate)
     assert "needs an account under" in refused("card", "budget.db", "-o", "none.html", "--sample", "poisson", "0.02")
-    for words in (("clusters", "0.02"), ("poisson", "2"), ("poisson", "1/0"), ("poisson", "few")):
+    for words in (("clusters", "0.02"), ("poisson", "2"), ("poisson", "1/0"), ("poisson", "few"), ("poisson", "1e999999999")):
         told = refused("card", "budget.db", "-o", "none.html", "--sample", *words)
         assert "--sample must be poisson or simple_random, and a rate" in told
 

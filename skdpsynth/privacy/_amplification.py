@@ -13,6 +13,7 @@ from skdpsynth.privacy._losses import Amount, PrivacyLoss
 
 CLONE_REMARK = "the fit of a clone, as in a search or cross-validation: other fits are not in this ledger"
 _RELATION_OF = {"poisson": "add_or_remove_one", "simple_random": "replace_one"}
+_LEAST_RATE = 1e-15
 _DIGITS, _STEP = 60, Decimal(1).scaleb(-15)
 _MOST_AMPLIFIED = 10**5  # beyond, decimals overflow, and nothing is protected
 _REFUSED = (
@@ -35,7 +36,7 @@ class SecretSample:
         "poisson": each person was in the sample by a toss of its own; for accounts under "add_or_remove_one". "simple_random": as many as
         the public size of the sample, all sets alike; for "replace_one". There is no figure for other designs.
     rate : number
-        The chance of each person to be in the sample, above 0 and at most 1: a public number, such as ``Fraction(n, N)``.
+        The chance of each person to be in the sample, from 1e-15 to 1: a public number, such as ``Fraction(n, N)``.
 
     See Also
     --------
@@ -71,9 +72,9 @@ class SecretSample:
     def __post_init__(self) -> None:
         if not isinstance(self.design, str) or self.design not in _RELATION_OF:
             raise ValueError(f"design must be one of {tuple(_RELATION_OF)}, got {short_repr(self.design)}; there is a figure {_REFUSED}.")
-        if not is_real(self.rate) or not 0 < self.rate <= 1:
+        if not is_real(self.rate) or not _LEAST_RATE <= self.rate <= 1:
             raise ValueError(
-                f"rate must be a number above 0 and at most 1, got {short_repr(self.rate)}; give that of the sample, as n / N."
+                f"rate must be a number from {_LEAST_RATE:g} to 1, got {short_repr(self.rate)}; give that of the sample, as n / N."
             )
         rate = self.rate if isinstance(self.rate, Fraction) else Fraction(str(self.rate))
         object.__setattr__(self, "rate", rate)

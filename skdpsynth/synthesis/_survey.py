@@ -156,6 +156,8 @@ class SurveyDesign(Design):
         return {**found, **numbers, "population_": population}
 
     def told_by(self, model: BaseEstimator) -> "SurveyDesign":
+        if not hasattr(model, "population_"):
+            raise ValueError(f"weights must be those of the fit, got {short_repr(self.name)}, but rows were counted without; fit again.")
         is_public = model.neighboring == "replace_one"
         return replace(self, population=model.population_ / self.weights.unit, n_samples=model.n_samples_, is_public=is_public)
 

@@ -101,7 +101,11 @@ def test_a_sample_like_the_survey_stands_for_the_population_by_its_weights(table
     assert sample["weight"].between(1, CAP).all()
     refuses(ValueError, "conditions must leave out the column of weights", model.sample, 5, conditions={"weight": (1, 9)})
     assert set(model.sample(50, conditions={"a": "x"})["a"]) == {"x"}
-    refuses(ValueError, "weights must name a column", LatentFactorSynthesizer(SCHEMA, random_state=0, n_factors=1).fit(table).sample_survey)
+    without = LatentFactorSynthesizer(SCHEMA, random_state=0, n_factors=1).fit(table)
+    refuses(ValueError, "weights must name a column", without.sample_survey)
+    without.set_params(weights="weight")
+    for call in (without.sample, without.sample_survey):
+        refuses(ValueError, "weights must be those of the fit, got 'weight', but rows were counted without", call)
 
 
 def test_scores_reports_and_plans_draw_rows_as_the_survey_does(table):
