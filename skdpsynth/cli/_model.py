@@ -36,7 +36,6 @@ if TYPE_CHECKING:  # these take a while to import, and help must not wait
 _NOT_PRIVATE = "NOT PRIVATE: this reads the real rows without protection. Keep it as secret as they are."
 _HOW_TO_EVALUATE = "evaluate takes SYNTHETIC with --schema, or --model alone, which draws rows and knows its schema; give these"
 _SAMPLE_HELP = "How a secret sample was drawn, poisson or simple_random, and its rate, n/N: the card adds a figure for the population."
-_LEAST = 1e-15  # of a number of a rate
 _LOOK, _FEW = 10_000, 1e-3  # rows of a sample, and the share of them that a group must have
 
 
@@ -112,8 +111,8 @@ def _secret_sample(design: str, rate: str) -> "SecretSample":
     from skdpsynth.privacy import SecretSample
 
     try:
-        parts = [float(part) for part in rate.split("/")]  # a Fraction writes large exponents out
-        return SecretSample(design, Fraction(rate) if all(_LEAST <= part <= 1 / _LEAST for part in parts) else 0)
+        n, _, of = rate.partition("/")
+        return SecretSample(design, Fraction(str(float(n))) / Fraction(str(float(of or 1))))  # floats have no huge exponents
     except (ValueError, ZeroDivisionError) as error:
         raise Refusal(
             f"--sample must be poisson or simple_random, and a rate as 6000/750000 or 0.008, got {design!r} and {rate!r}"

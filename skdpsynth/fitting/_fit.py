@@ -303,7 +303,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
 
     @property
     def _remark(self) -> str | None:
-        """What an account of its own has to say: whoever makes clones may fit many."""
+        """The remark of an account of its own: a clone may be one of many."""
         return CLONE_REMARK if _CLONE in vars(self) else None
 
     @property

@@ -404,7 +404,7 @@ class TableWorld:
         for _ in track_steps("fit again", range(number)):
             with np.errstate(all="ignore"):
                 model, n_rows = self.replay.resample_and_fit(cells, codes, self.rng, bits)
-            yield self.table(model, self.replay.design.population_told(n_rows, codes))
+            yield self.table(model, self.replay.design.estimate_population(n_rows, codes))
 
 
 def check_interval_arguments(statistic: object, level: object, n_refits: object) -> tuple[float, int]:

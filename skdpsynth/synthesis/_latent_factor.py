@@ -235,8 +235,8 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
 
     @property
     def _design(self) -> Design:
-        """How the rows were drawn that were fitted, for tables that stand for their population."""
-        return design_of(self.weights, self._container.schema).told_by(self)
+        """The design by which the fitted rows were drawn from their population."""
+        return design_of(self.weights, self._container.schema).with_numbers_of(self)
 
     def _open_rows(self, X: Table, unit: Any, rng: Any, outer: Any) -> tuple[Rows, Facts]:
         rows, facts = super()._open_rows(X, unit, rng, outer)

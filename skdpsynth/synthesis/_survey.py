@@ -1,4 +1,4 @@
-"""How the rows of a table were drawn from a population, each alike or as a survey does: what is summed, covered, and sampled."""
+"""Sampling designs, of equal chances or with survey weights: what a fit sums, what its noise covers, and how rows are sampled."""
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -38,8 +38,8 @@ class Design:
         """Return the fitted attributes, from those of a release; `public` is the number of rows, if it is."""
         return found
 
-    def told_by(self, model: BaseEstimator) -> "Design":
-        """Return this with the numbers that a fitted model tells."""
+    def with_numbers_of(self, model: BaseEstimator) -> "Design":
+        """Return this with the numbers of rows and people of a fitted model."""
         return self
 
     def check_conditions(self, conditions: Collection[Hashable]) -> None:
@@ -68,8 +68,8 @@ class Design:
         """Return the places of rows of another sample, with replacement."""
         return rng.integers(len(columns[0]), size=n_samples)
 
-    def population_told(self, sum_of_counts: float, columns: Sequence[np.ndarray]) -> float | None:
-        """Return the population that counts of such a sample tell; None: that of the fit."""
+    def estimate_population(self, sum_of_counts: float, columns: Sequence[np.ndarray]) -> float | None:
+        """Return the estimate of the population from counts of such a sample; None: that of the fit."""
         return None
 
 
@@ -155,7 +155,7 @@ class SurveyDesign(Design):
         numbers = {"n_samples_": public or n_samples, "_size_error": 0.0 if public else size_error}
         return {**found, **numbers, "population_": population}
 
-    def told_by(self, model: BaseEstimator) -> "SurveyDesign":
+    def with_numbers_of(self, model: BaseEstimator) -> "SurveyDesign":
         if not hasattr(model, "population_"):
             raise ValueError(f"weights must be those of the fit, got {short_repr(self.name)}, but rows were counted without; fit again.")
         is_public = model.neighboring == "replace_one"
@@ -203,7 +203,7 @@ class SurveyDesign(Design):
             n_drawn = max(1, int((tosses < 1 / _TOSSES).sum()))
         return rng.choice(len(inverse), n_drawn, p=inverse / inverse.sum())
 
-    def population_told(self, sum_of_counts: float, columns: Sequence[np.ndarray]) -> float:
+    def estimate_population(self, sum_of_counts: float, columns: Sequence[np.ndarray]) -> float:
         """The weights of model rows may sum to another population than the released tables tell."""
         expected = self.n_samples / float(_inverse(columns[-1]).mean()) if self.is_public else self.population
         return sum_of_counts * self.population / expected
